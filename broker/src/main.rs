@@ -1,0 +1,3 @@
+//! The message broker.
+
+fn main() {}

@@ -1,0 +1,1 @@
+//! JSON documents that clients and tools see: data and validation only.

@@ -1,0 +1,1 @@
+//! Bytes to operations and back: no I/O, no policy.

@@ -1,0 +1,1 @@
+//! Accounts, interest, permissions and the session machines.

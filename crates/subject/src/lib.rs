@@ -1,0 +1,1 @@
+//! The subject language: validity, wildcards and the subscription trie.

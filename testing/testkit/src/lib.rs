@@ -1,0 +1,1 @@
+//! Black-box harness: starts servers, speaks the raw protocol.

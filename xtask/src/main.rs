@@ -1,0 +1,3 @@
+//! Repository chores: tidy checks and code generation.
+
+fn main() {}
