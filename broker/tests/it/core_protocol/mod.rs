@@ -1,0 +1,14 @@
+//! The client protocol: every operation, its answers and its errors, byte for byte.
+
+mod connect;
+mod deliver;
+mod errors;
+mod greeting;
+mod headers;
+mod keepalive;
+mod lame_duck;
+mod limits;
+mod parser;
+mod queue;
+mod slow_consumer;
+mod subscribe;

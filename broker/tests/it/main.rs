@@ -1,0 +1,28 @@
+//! Black-box suite: one binary, a module per area, the raw protocol on the wire.
+//!
+//! The server under test is ours, or the reference with `MYELIN_TEST_TARGET=reference MYELIN_REFERENCE=<path>`. Every
+//! test passes against both; where ours is meant to differ, the test says so with [`differs`] and the table below lists it.
+//!
+//! | Where | Reference | Ours |
+//! |---|---|---|
+
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+mod core_protocol;
+
+use testkit::{Builder, Server, Target};
+
+/// The server that this run is about.
+fn target() -> Target {
+    Target::from_env(env!("CARGO_BIN_EXE_myelin"))
+}
+
+/// A server with this configuration.
+async fn server(config: &str) -> Server {
+    Server::start(&target(), config).await
+}
+
+/// A server with this configuration and a monitoring port.
+async fn monitored(config: &str) -> Server {
+    Builder::new(&target()).config(config).monitoring().start().await
+}
