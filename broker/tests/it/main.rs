@@ -1,13 +1,16 @@
 //! Black-box suite: one binary, a module per area, the raw protocol on the wire.
 //!
 //! The server under test is ours, or the reference with `MYELIN_TEST_TARGET=reference MYELIN_REFERENCE=<path>`. Every
-//! test passes against both; where ours is meant to differ, the test says so with [`differs`] and the table below lists it.
+//! test passes against both; where ours is meant to differ, the test asks `target().is_myelin()` and the table below
+//! lists it.
 //!
 //! | Where | Reference | Ours |
 //! |---|---|---|
+//! | `auth::permissions`, allow `bar.*`, `SUB bar.>` | accepted, delivers `bar.a.b` | refused: no subset |
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
+mod auth;
 mod core_protocol;
 
 use testkit::{Builder, Server, Target};
