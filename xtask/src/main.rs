@@ -1,3 +1,16 @@
 //! Repository chores: tidy checks and code generation.
 
-fn main() {}
+mod codegen;
+
+use anyhow::{Result, bail};
+
+const USAGE: &str = "usage: xtask codegen [--check]";
+
+fn main() -> Result<()> {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    match arguments.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
+        ["codegen"] => codegen::run(false),
+        ["codegen", "--check"] => codegen::run(true),
+        _ => bail!(USAGE),
+    }
+}

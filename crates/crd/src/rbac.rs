@@ -1,0 +1,84 @@
+//! What the operator may do in Kubernetes, as data. `xtask codegen` writes the chart's roles from it.
+//!
+//! No wildcards, no `pods/exec`, no `escalate` or `bind`. A rule stands here when a line of the operator needs it.
+
+use k8s_openapi::api::rbac::v1::PolicyRule;
+
+/// A set of resources of one API group and what may be done with them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Access {
+    /// API group; empty for the core group.
+    pub group: &'static str,
+    /// Plural names, with subresource where meant.
+    pub resources: &'static [&'static str],
+    /// Allowed verbs.
+    pub verbs: &'static [&'static str],
+}
+
+/// Needed in every namespace whose clusters the operator looks after.
+pub const WATCHED: &[Access] = &[
+    Access { group: crate::GROUP, resources: &["natsclusters"], verbs: &["get", "list", "patch", "watch"] },
+    Access { group: crate::GROUP, resources: &["natsclusters/status"], verbs: &["patch"] },
+    Access { group: crate::GROUP, resources: &["natsclusters/finalizers"], verbs: &["update"] },
+    Access {
+        group: "",
+        resources: &["configmaps", "secrets", "serviceaccounts", "services"],
+        verbs: &["create", "delete", "get", "list", "patch", "watch"],
+    },
+    Access { group: "", resources: &["pods"], verbs: &["delete", "get", "list", "patch", "watch"] },
+    Access {
+        group: "apps",
+        resources: &["statefulsets"],
+        verbs: &["create", "delete", "get", "list", "patch", "watch"],
+    },
+    Access {
+        group: "policy",
+        resources: &["poddisruptionbudgets"],
+        verbs: &["create", "delete", "get", "list", "patch", "watch"],
+    },
+    Access { group: "events.k8s.io", resources: &["events"], verbs: &["create", "patch"] },
+];
+
+/// Needed in the operator's own namespace, for leader election.
+pub const OWN_NAMESPACE: &[Access] = &[Access {
+    group: "coordination.k8s.io",
+    resources: &["leases"],
+    verbs: &["create", "get", "patch", "update"],
+}];
+
+/// Rules as Kubernetes writes them.
+#[must_use]
+pub fn rules(access: &[Access]) -> Vec<PolicyRule> {
+    let owned = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>();
+    access
+        .iter()
+        .map(|entry| PolicyRule {
+            api_groups: Some(vec![entry.group.to_owned()]),
+            resources: Some(owned(entry.resources)),
+            verbs: owned(entry.verbs),
+            ..PolicyRule::default()
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_is_granted_by_wildcard_or_beyond_need() {
+        for entry in WATCHED.iter().chain(OWN_NAMESPACE) {
+            for word in entry.resources.iter().chain(entry.verbs).chain([&entry.group]) {
+                assert!(!word.contains('*'), "{entry:?}");
+                assert!(!["pods/exec", "escalate", "bind", "impersonate"].contains(word), "{entry:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn rules_name_one_group_each() {
+        let rules = rules(WATCHED);
+        assert_eq!(rules.len(), WATCHED.len());
+        assert!(rules.iter().all(|rule| rule.api_groups.as_ref().is_some_and(|groups| groups.len() == 1)));
+    }
+}

@@ -1,0 +1,119 @@
+//! Writes what is derived from Rust types: resource definitions, chart copies, access rules.
+//!
+//! The output is checked in, so that nobody needs Rust to install the product. `--check` and a test fail when it
+//! differs from what the types say.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail};
+use crd::rbac;
+use kube::CustomResourceExt;
+use serde_yaml::Value;
+
+/// First line of each generated file.
+const HEADER: &str = "# Written by `cargo run -p xtask -- codegen` from crates/crd. Change it there.\n";
+
+/// Chart that holds the definitions, and the copy of it that the operator's chart carries.
+const CRD_CHART: &str = "charts/operator-crds";
+const CRD_CHART_COPY: &str = "charts/operator/charts/operator-crds";
+
+/// A file that should exist with exactly this content.
+struct Generated {
+    path: PathBuf,
+    text: String,
+}
+
+/// Writes all generated files, or with `check` only compares them.
+///
+/// # Errors
+/// When a file cannot be read or written, or differs in check mode.
+pub(crate) fn run(check: bool) -> Result<()> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().context("xtask has no parent folder")?;
+    let mut stale = Vec::new();
+    for file in generate(root)? {
+        let path = root.join(&file.path);
+        if fs::read_to_string(&path).ok().as_deref() == Some(file.text.as_str()) {
+            continue;
+        }
+        if check {
+            stale.push(file.path.display().to_string());
+            continue;
+        }
+        if let Some(folder) = path.parent() {
+            fs::create_dir_all(folder).with_context(|| format!("create {}", folder.display()))?;
+        }
+        fs::write(&path, file.text).with_context(|| format!("write {}", path.display()))?;
+    }
+    if !stale.is_empty() {
+        bail!("not up to date, run `cargo run -p xtask -- codegen`: {}", stale.join(", "));
+    }
+    Ok(())
+}
+
+fn generate(root: &Path) -> Result<Vec<Generated>> {
+    let definition = serde_yaml::to_value(crd::NatsCluster::crd()).context("definition of NatsCluster")?;
+    let plain = format!("{HEADER}{}", yaml(&definition)?);
+    let mut files = vec![
+        Generated { path: "crds/natsclusters.myelin.dev.yaml".into(), text: plain },
+        Generated { path: "charts/operator/templates/_rules.tpl".into(), text: rules()? },
+    ];
+    let template = chart_definition(definition)?;
+    for chart in [CRD_CHART, CRD_CHART_COPY] {
+        files.push(Generated {
+            path: Path::new(chart).join("templates/natsclusters.yaml"),
+            text: template.clone(),
+        });
+    }
+    // The rest of the definitions' chart is written by hand once, and copied.
+    for name in ["Chart.yaml", "values.yaml", "values.schema.json"] {
+        let source = root.join(CRD_CHART).join(name);
+        let text = fs::read_to_string(&source).with_context(|| format!("read {}", source.display()))?;
+        files.push(Generated { path: Path::new(CRD_CHART_COPY).join(name), text });
+    }
+    Ok(files)
+}
+
+/// The definition as a chart template: kept when the release goes, with the labels of the chart.
+fn chart_definition(mut definition: Value) -> Result<String> {
+    let metadata = definition.get_mut("metadata").and_then(Value::as_mapping_mut).context("metadata")?;
+    let labels = [("app.kubernetes.io/part-of".into(), "myelin".into())].into_iter().collect();
+    metadata.insert("labels".into(), Value::Mapping(labels));
+    let text = yaml(&definition)?;
+    if text.contains("{{") {
+        bail!("a definition contains `{{{{`, which Helm would expand");
+    }
+    let keep = "metadata:\n{{- if .Values.keep }}\n  annotations:\n    helm.sh/resource-policy: keep\n{{- end }}\n";
+    Ok(format!("{HEADER}{}", text.replacen("metadata:\n", keep, 1)))
+}
+
+/// The access rules as two named templates.
+fn rules() -> Result<String> {
+    let mut text = String::from("{{- /* Written by `cargo run -p xtask -- codegen` from crates/crd. Change it there. */ -}}\n");
+    for (name, access) in [("operator.rules.watched", rbac::WATCHED), ("operator.rules.own", rbac::OWN_NAMESPACE)] {
+        let rules = yaml(&serde_yaml::to_value(rbac::rules(access))?)?;
+        text.push_str(&format!("{{{{- define \"{name}\" -}}}}\n{rules}{{{{- end -}}}}\n"));
+    }
+    Ok(text)
+}
+
+fn yaml(value: &Value) -> Result<String> {
+    Ok(serde_yaml::to_string(value)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn checked_in_files_are_up_to_date() {
+        run(true).unwrap();
+    }
+
+    #[test]
+    fn a_definition_stays_small_enough_for_client_side_apply() {
+        let text = serde_json::to_string(&crd::NatsCluster::crd()).unwrap();
+        // The last-applied annotation may hold 256 KiB.
+        assert!(text.len() < 200 * 1024, "{} bytes", text.len());
+    }
+}
