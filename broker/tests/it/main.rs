@@ -11,6 +11,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 mod auth;
+mod cluster;
 mod core_protocol;
 
 use testkit::{Builder, Server, Target};
@@ -28,4 +29,11 @@ async fn server(config: &str) -> Server {
 /// A server with this configuration and a monitoring port.
 async fn monitored(config: &str) -> Server {
     Builder::new(&target()).config(config).monitoring().start().await
+}
+
+/// The reference server, for tests that need both. Absent only outside of the full run, where they then check nothing.
+fn reference() -> Option<Target> {
+    let reference = Target::reference();
+    assert!(reference.is_some() || std::env::var_os("CI").is_none(), "the full run needs MYELIN_REFERENCE");
+    reference
 }

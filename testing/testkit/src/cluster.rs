@@ -16,12 +16,14 @@ pub struct Member {
     pub cluster: String,
     /// Lines outside of it.
     pub top: String,
+    /// User and password in the route URL, as `user:password@`.
+    pub route_user: String,
 }
 
 impl Member {
     /// A member without anything special.
     pub fn new(target: &Target) -> Self {
-        Self { target: target.clone(), cluster: String::new(), top: String::new() }
+        Self { target: target.clone(), cluster: String::new(), top: String::new(), route_user: String::new() }
     }
 
     /// With lines inside the `cluster` block.
@@ -33,6 +35,12 @@ impl Member {
     /// With lines outside the `cluster` block.
     pub fn top(mut self, lines: &str) -> Self {
         self.top = lines.to_owned();
+        self
+    }
+
+    /// Dialing with these credentials, written `user:password@`.
+    pub fn route_user(mut self, user: &str) -> Self {
+        self.route_user = user.to_owned();
         self
     }
 
@@ -69,11 +77,10 @@ impl Cluster {
     pub async fn start_unmeshed(members: Vec<Member>) -> Self {
         let mut servers: Vec<Server> = Vec::with_capacity(members.len());
         for (index, member) in members.into_iter().enumerate() {
-            let routes: Vec<String> = servers
-                .first()
-                .map(|first| format!("\"nats-route://{}\"", first.cluster_addr()))
-                .into_iter()
-                .collect();
+            let user = &member.route_user;
+            let route =
+                servers.first().map(|first| format!("\"nats-route://{user}{}\"", first.cluster_addr()));
+            let routes: Vec<String> = route.into_iter().collect();
             let config = member.config(index, &routes);
             servers.push(Builder::new(&member.target).config(config).monitoring().start().await);
         }
