@@ -59,7 +59,8 @@ pub fn status(block: &[u8]) -> Option<u16> {
     };
     let mut value = 0;
     for digit in digits {
-        value = value * 10 + u16::from(digit.is_ascii_digit().then_some(digit - b'0')?);
+        let digit = digit.checked_sub(b'0').filter(|digit| *digit <= 9)?;
+        value = value * 10 + u16::from(digit);
     }
     Some(value)
 }
@@ -133,6 +134,7 @@ mod tests {
             (b"NATS/1.0 50\r\n\r\n", None),
             (b"NATS/1.0 5033\r\n\r\n", None),
             (b"NATS/1.0 5x3\r\n\r\n", None),
+            (b"NATS/1.0 5 3\r\n\r\n", None),
             (b"NATS/1.0503\r\n\r\n", None),
         ];
         for (block, expected) in table {
