@@ -12,7 +12,9 @@
 
 mod auth;
 mod cluster;
+mod compare;
 mod core_protocol;
+mod monitor;
 
 use testkit::{Builder, Server, Target};
 

@@ -1,0 +1,40 @@
+//! Where a subscription's messages go: the type that the routing core sees only as `S`.
+
+use std::sync::Arc;
+
+use crate::cluster::Route;
+use crate::net::client::Client;
+use crate::system::Internal;
+
+/// A receiver of messages. Cheap to clone, equal by connection.
+#[derive(Debug, Clone)]
+pub enum Sink {
+    /// A client connection.
+    Client(Arc<Client>),
+    /// A connection to a peer.
+    Route(Arc<Route>),
+    /// The server itself.
+    Internal(Arc<Internal>),
+}
+
+impl Sink {
+    /// Number of the connection, unique in this server's life.
+    pub fn id(&self) -> u64 {
+        match self {
+            Self::Client(client) => client.id,
+            Self::Route(route) => route.id,
+            Self::Internal(internal) => internal.id,
+        }
+    }
+}
+
+impl PartialEq for Sink {
+    fn eq(&self, other: &Self) -> bool {
+        self.id() == other.id()
+    }
+}
+
+/// A subscription as this server holds it.
+pub type Subscription = routing::Subscription<Sink>;
+/// An account as this server holds it.
+pub type Account = routing::Account<Sink>;
