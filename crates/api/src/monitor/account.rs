@@ -94,7 +94,7 @@ pub struct AccountStat {
     pub name: String,
     /// Client connections now.
     pub conns: i64,
-    /// Leaf node connections now.
+    /// Leafnode connections now.
     pub leafnodes: i64,
     /// Both together.
     pub total_conns: i64,

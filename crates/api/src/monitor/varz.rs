@@ -54,7 +54,7 @@ pub struct Varz {
     pub cluster: ClusterVarz,
     /// Always written, and empty: gateways are not served.
     pub gateway: Empty,
-    /// Always written, and empty: leaf nodes are not served.
+    /// Always written, and empty: leafnodes are not served.
     pub leaf: Empty,
     /// Always written, and empty: MQTT is not served.
     pub mqtt: Empty,
@@ -160,7 +160,7 @@ pub struct KindCounts {
     pub routes: u64,
     /// Of gateways.
     pub gateways: u64,
-    /// Of leaf nodes.
+    /// Of leafnodes.
     pub leafs: u64,
 }
 
