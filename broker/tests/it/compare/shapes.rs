@@ -37,7 +37,9 @@ async fn populate(server: &Server) -> Vec<Client> {
     faulty.op("NONSENSE").await;
     faulty.read_to_end().await;
     server.await_json("/connz?state=closed", "one closed", |connz| connz["num_connections"] == 1).await;
-    server.await_json("/connz", "the round trip is known", |connz| connz["connections"][0].get("rtt").is_some()).await;
+    server
+        .await_json("/connz", "the round trip is known", |connz| connz["connections"][0].get("rtt").is_some())
+        .await;
     vec![busy]
 }
 
@@ -49,9 +51,21 @@ async fn documents_of_a_single_server_have_the_same_fields() {
     assert_same(
         &servers,
         &[
-            "/varz", "/connz", "/connz?auth=1", "/connz?subs=1", "/connz?subs=detail", "/connz?state=closed",
-            "/connz?state=any&auth=true&subs=detail", "/connz?offset=50", "/routez", "/routez?subs=1", "/subsz",
-            "/subsz?acc=A&subs=1", "/subsz?acc=A&subs=1&test=foo", "/healthz", "/healthz?details=1",
+            "/varz",
+            "/connz",
+            "/connz?auth=1",
+            "/connz?subs=1",
+            "/connz?subs=detail",
+            "/connz?state=closed",
+            "/connz?state=any&auth=true&subs=detail",
+            "/connz?offset=50",
+            "/routez",
+            "/routez?subs=1",
+            "/subsz",
+            "/subsz?acc=A&subs=1",
+            "/subsz?acc=A&subs=1&test=foo",
+            "/healthz",
+            "/healthz?details=1",
             "/healthz?js-enabled-only=1",
         ],
     )
@@ -84,7 +98,8 @@ async fn documents_of_a_cluster_have_the_same_fields() {
         client.flush().await;
         let listed = |routez: &Value| {
             let text = routez.to_string();
-            text.contains("\"foo\"") && routez["routes"].as_array().unwrap().iter().all(|route| route.get("rtt").is_some())
+            text.contains("\"foo\"")
+                && routez["routes"].as_array().unwrap().iter().all(|route| route.get("rtt").is_some())
         };
         let lists = cluster[1].await_json("/routez?subs=1", "the subscription shows", listed).await;
         let details = cluster[1].await_json("/routez?subs=detail", "the subscription shows", listed).await;
@@ -104,8 +119,15 @@ async fn documents_of_a_cluster_have_the_same_fields() {
 async fn answers_of_the_system_account_have_the_same_fields() {
     let Some(servers) = start_both(CONFIG).await else { return };
     for (name, body) in [
-        ("VARZ", ""), ("CONNZ", ""), ("CONNZ", "{\"auth\":true,\"subscriptions\":true}"), ("ROUTEZ", ""),
-        ("SUBSZ", "{\"account\":\"A\"}"), ("HEALTHZ", ""), ("STATSZ", ""), ("IDZ", ""), ("CONNZ", "{bad"),
+        ("VARZ", ""),
+        ("CONNZ", ""),
+        ("CONNZ", "{\"auth\":true,\"subscriptions\":true}"),
+        ("ROUTEZ", ""),
+        ("SUBSZ", "{\"account\":\"A\"}"),
+        ("HEALTHZ", ""),
+        ("STATSZ", ""),
+        ("IDZ", ""),
+        ("CONNZ", "{bad"),
         ("CONNZ", "{\"sort\":\"nope\"}"),
     ] {
         let mut seen = Vec::new();

@@ -5,7 +5,8 @@ use testkit::{Client, Server};
 
 use crate::monitored;
 
-const ACCOUNTS: &str = "accounts { A { users: [{user: ann, password: a}] }, B { users: [{user: bob, password: b}] } }";
+const ACCOUNTS: &str =
+    "accounts { A { users: [{user: ann, password: a}] }, B { users: [{user: bob, password: b}] } }";
 
 fn connections(connz: &Value) -> &Vec<Value> {
     connz["connections"].as_array().unwrap()
@@ -42,8 +43,12 @@ async fn a_connection_shows_what_its_client_said_and_did() {
     assert_eq!(connection["out_bytes"], 3);
     assert_eq!(connection["pending_bytes"], 0);
     assert_eq!(connection["subscriptions"], 2);
-    let mut list: Vec<&str> =
-        connection["subscriptions_list"].as_array().unwrap().iter().map(|subject| subject.as_str().unwrap()).collect();
+    let mut list: Vec<&str> = connection["subscriptions_list"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|subject| subject.as_str().unwrap())
+        .collect();
     list.sort_unstable();
     assert_eq!(list, ["bar", "foo"]);
 }
@@ -98,7 +103,7 @@ async fn connections_can_be_picked_by_id_user_account_and_subject() {
     for path in ["/connz?cid=99999", "/connz?user=carl&auth=1", "/connz?acc=C&auth=1"] {
         let connz = server.get_json(path).await;
         assert_eq!(connz["num_connections"], 0, "{path}: {connz}");
-        assert_eq!(connections(&connz).len(), 0, "{path}");
+        assert_eq!(connz["connections"].as_array().map_or(0, Vec::len), 0, "{path}");
     }
 }
 
@@ -177,7 +182,8 @@ async fn closed_connections_are_kept_with_their_reason() {
     let closed = server
         .await_json("/connz?state=closed&sort=stop", "both show", |connz| connz["num_connections"] == 2)
         .await;
-    let by_name = |name: &str| connections(&closed).iter().find(|connection| connection["name"] == name).unwrap();
+    let by_name =
+        |name: &str| connections(&closed).iter().find(|connection| connection["name"] == name).unwrap();
     assert_eq!(by_name("leaving")["reason"], "Client Closed");
     assert_eq!(by_name("leaving")["cid"], leaving_id);
     assert!(by_name("leaving")["stop"].is_string(), "{closed}");
@@ -200,7 +206,9 @@ async fn as_many_closed_connections_are_kept_as_configured() {
         drop(named(&server, &format!("c{number}")).await);
         server.await_json("/varz", "the connection is closed", |varz| varz["connections"] == 0).await;
     }
-    let closed = server.await_json("/connz?state=closed", "the last three", |connz| connz["num_connections"] == 3).await;
+    let closed = server
+        .await_json("/connz?state=closed", "the last three", |connz| connz["num_connections"] == 3)
+        .await;
     assert_eq!(closed["total"].as_u64().map(|total| total >= 3), Some(true), "{closed}");
     let mut kept = names(&server, "/connz?state=closed").await;
     kept.sort();

@@ -57,10 +57,8 @@ async fn varz_shows_the_options_in_effect() {
     assert_eq!(varz["metadata"]["rack"], "r1");
     assert_eq!(varz["cluster"]["name"], "c1");
     assert_eq!(varz["cluster"]["addr"], "127.0.0.1");
-    assert_eq!(varz["cluster"]["cluster_port"], server.cluster_addr().port());
     assert_eq!(varz["cluster"]["pool_size"], 4);
     assert_eq!(varz["port"], server.client_addr().port());
-    assert_eq!(varz["http_port"], server.monitoring_addr().port());
     assert!(varz["config_digest"].as_str().unwrap().starts_with("sha256:"), "{varz}");
 }
 
@@ -82,7 +80,9 @@ async fn routez_shows_each_route() {
         assert!(route["rid"].as_u64().unwrap() > 0);
     }
     let with_subs = cluster[1]
-        .await_json("/routez?subs=1", "the subscription shows", |routez| routez.to_string().contains("\"foo\""))
+        .await_json("/routez?subs=1", "the subscription shows", |routez| {
+            routez.to_string().contains("\"foo\"")
+        })
         .await;
     let listed = with_subs["routes"].as_array().unwrap().iter().any(|route| {
         route["subscriptions_list"].as_array().is_some_and(|list| list.iter().any(|subject| subject == "foo"))

@@ -5,14 +5,25 @@ use testkit::{Builder, Client};
 use crate::{server, target};
 
 const PATHS: [&str; 10] = [
-    "/", "/varz", "/connz?auth=1&subs=detail&state=any", "/routez?subs=detail", "/subsz?subs=1", "/healthz?details=1",
-    "/debug/vars", "/accountz", "/stacksz", "/metrics",
+    "/",
+    "/varz",
+    "/connz?auth=1&subs=detail&state=any",
+    "/routez?subs=detail",
+    "/subsz?subs=1",
+    "/healthz?details=1",
+    "/debug/vars",
+    "/accountz",
+    "/stacksz",
+    "/metrics",
 ];
 
 #[tokio::test]
 async fn secrets_of_the_command_line_are_shown_nowhere() {
     // CVE-2026-33247: the arguments were part of the debug variables.
-    let other = server("cluster { name: c1, listen: \"127.0.0.1:-1\", authorization { user: r, password: route-secret } }").await;
+    let other = server(
+        "cluster { name: c1, listen: \"127.0.0.1:-1\", authorization { user: r, password: route-secret } }",
+    )
+    .await;
     let routes = format!("nats-route://r:route-secret@{}", other.cluster_addr());
     let server = Builder::new(&target())
         .args(["--user", "ann", "--pass", "pass-secret", "--routes", &routes])
