@@ -210,6 +210,40 @@ mod tests {
         }
     }
 
+    /// Rows of the table in the document: name, and what is marked for it with its mark.
+    fn documented() -> Vec<(String, Vec<(String, String)>)> {
+        let page = include_str!("../../../docs/architecture.md");
+        let table = page.split("## Import walls").nth(1).unwrap();
+        let cells = |line: &str| -> Vec<String> {
+            line.trim_matches('|').split('|').map(|cell| cell.trim().to_owned()).collect()
+        };
+        let mut lines =
+            table.lines().skip_while(|line| !line.starts_with('|')).take_while(|line| line.starts_with('|'));
+        let columns = cells(lines.next().unwrap());
+        let marked = |row: &[String]| {
+            let marks = columns.iter().zip(row).skip(1).filter(|(_, mark)| !mark.is_empty());
+            marks.map(|(column, mark)| (column.clone(), mark.clone())).collect()
+        };
+        lines.skip(1).map(cells).map(|row| (row[0].clone(), marked(&row))).collect()
+    }
+
+    #[test]
+    fn the_document_shows_this_table() {
+        let mut documented = documented();
+        documented.sort();
+        let marks = |names: &[&str], mark: &str| -> Vec<(String, String)> {
+            names.iter().map(|name| ((*name).to_owned(), mark.to_owned())).collect()
+        };
+        let mut here: Vec<_> = ROOMS
+            .iter()
+            .map(|room| {
+                (room.name.to_owned(), [marks(room.uses, "x"), marks(room.tests_use, "tests")].concat())
+            })
+            .collect();
+        here.sort();
+        assert_eq!(documented, here);
+    }
+
     #[test]
     fn cargo_knows_this_package_and_its_dependencies() {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
