@@ -91,6 +91,7 @@ func runVolumes(args []string) int {
 	if err != nil {
 		return fail("volumes", err)
 	}
+	config.QPS, config.Burst = 100, 200
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		return fail("volumes", err)

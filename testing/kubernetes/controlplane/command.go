@@ -160,7 +160,7 @@ func runControllers(path, kubeconfig, controllers string) {
 	command := exec.Command("/proc/self/exe", "kube-controller-manager",
 		"--kubeconfig="+kubeconfig, "--controllers="+controllers, "--leader-elect=false", "--secure-port=0",
 		"--service-account-private-key-file="+file(pki.ServiceAccounts+".key"), "--root-ca-file="+file("ca.crt"),
-		"--use-service-account-credentials=true")
+		"--kube-api-qps=500", "--kube-api-burst=1000")
 	command.Stdout, command.Stderr = log, log
 	command.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	fmt.Fprintln(os.Stderr, "the controllers ended:", command.Run())
