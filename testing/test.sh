@@ -1,0 +1,47 @@
+#!/usr/bin/env bash
+# Runs all tests, those that need least first, and prints how many there were.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+log=$(mktemp)
+trap 'rm -f "$log"' EXIT
+
+# Says what comes, runs it, and keeps its output for the count at the end.
+step() {
+  echo
+  echo "=== $1 (after $((SECONDS / 60)) min $((SECONDS % 60)) s)"
+  shift
+  "$@" 2>&1 | tee -a "$log"
+}
+
+# Adds up one figure of the closing lines of all test binaries.
+total() {
+  sed -n "s/^test result: .* \([0-9]*\) $1.*/\1/p" "$log" | awk '{ sum += $1 } END { print sum + 0 }'
+}
+
+step "Rules and lints" make --no-print-directory lint
+
+MYELIN_TOOLS=$(testing/tools/build.sh)
+export MYELIN_TOOLS
+export MYELIN_REFERENCE=$MYELIN_TOOLS/nats-server
+step "Unit and black-box tests" cargo test --workspace --exclude operator --exclude e2e
+
+echo "=== One-node Kubernetes (after $((SECONDS / 60)) min)"
+MYELIN_KUBENODE=$(testing/kubernetes/build.sh)/kubenode
+export MYELIN_KUBENODE
+step "Tests of the one-node Kubernetes" go -C testing/kubernetes test -v ./image ./node ./pki
+step "Operator against a real API server" cargo test -p operator
+
+# The whole chain has a member of its own as soon as testing/e2e exists.
+if [ -f testing/e2e/Cargo.toml ]; then
+  step "Images" make --no-print-directory image
+  MYELIN_IMAGES=${CARGO_TARGET_DIR:-$PWD/target}/images
+  export MYELIN_IMAGES
+  step "The whole chain in the one-node Kubernetes" cargo test -p e2e -- --test-threads=1
+fi
+
+rust=$(total passed)
+ignored=$(total ignored)
+go=$(grep -c '^--- PASS' "$log")
+echo
+echo "=== $((rust + go)) tests passed: $rust in Rust, $go in Go; $ignored ignored; $((SECONDS / 60)) min $((SECONDS % 60)) s"
