@@ -93,6 +93,41 @@ fn trim_end(text: &[u8]) -> &[u8] {
     &text[..text.len() - blanks]
 }
 
+/// Bytes before the first blank.
+///
+/// Eight at a time: subjects are the longest part of a line, and this is once per message.
+#[inline]
+fn word_len(text: &[u8]) -> usize {
+    /// The top bit of every byte.
+    const TOPS: u64 = 0x8080_8080_8080_8080;
+    /// The first byte that is neither a blank nor below one, in every byte.
+    const ABOVE_BLANK: u64 = 0x2121_2121_2121_2121;
+
+    let mut start = 0;
+    while let Some(chunk) = text.get(start..).and_then(<[u8]>::first_chunk) {
+        let word = u64::from_le_bytes(*chunk);
+        // The lowest bit set belongs to the first byte below ABOVE_BLANK; a borrow disturbs only bytes after it.
+        let low = word.wrapping_sub(ABOVE_BLANK) & !word & TOPS;
+        if low != 0 {
+            start += low.trailing_zeros() as usize / 8;
+            break;
+        }
+        start += chunk.len();
+    }
+    // The rest of a line, or a control byte that only looked like a blank.
+    text[start..].iter().position(|byte| is_blank(*byte)).map_or(text.len(), |at| start + at)
+}
+
+/// The first word and what follows the one blank after it; `None` if there is no blank or no word before it.
+#[inline]
+pub(crate) fn split_word(text: &[u8]) -> Option<(&[u8], &[u8])> {
+    let len = word_len(text);
+    if len == 0 || len == text.len() {
+        return None;
+    }
+    Some((&text[..len], &text[len + 1..]))
+}
+
 /// Arguments of a line, taken from both ends. Invariant: no blank at either end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Args<'a>(&'a [u8]);
@@ -114,7 +149,7 @@ impl<'a> Args<'a> {
         if self.0.is_empty() {
             return None;
         }
-        let end = self.0.iter().position(|byte| is_blank(*byte)).unwrap_or(self.0.len());
+        let end = word_len(self.0);
         let (argument, rest) = self.0.split_at(end);
         self.0 = trim_start(rest);
         Some(argument)
@@ -215,6 +250,23 @@ mod tests {
         assert_eq!(args.next(), Some(&b"bc"[..]));
         assert!(args.is_empty());
         assert_eq!((args.next(), args.next_back(), args.only()), (None, None, None));
+    }
+
+    #[test]
+    fn word_ends_at_the_first_blank_whatever_surrounds_it() {
+        for length in 0..40 {
+            for fill in [b'a', 0x00, 0x1f, b'!', 0x7f, 0x80, 0xa0, 0xff] {
+                let mut text = vec![fill; length];
+                assert_eq!(word_len(&text), length);
+                text.push(b' ');
+                text.extend([b'x'; 11]);
+                assert_eq!(word_len(&text), length, "{fill} {length}");
+                text[length] = b'\t';
+                assert_eq!(word_len(&text), length, "{fill} {length}");
+                text[length] = b'\r';
+                assert_eq!(word_len(&text), text.len(), "{fill} {length}");
+            }
+        }
     }
 
     #[test]

@@ -105,9 +105,34 @@ pub fn parse<'a>(buf: &'a [u8], limits: &Limits) -> Result<Step<'a>, ParseError>
         && [p | 0x20, u | 0x20, b | 0x20] == *b"pub"
         && scan::is_blank(*blank)
     {
-        return publish(buf, 3, limits, false);
+        return match publish_whole(buf, limits) {
+            Some(step) => Ok(step),
+            None => publish(buf, 3, limits, false),
+        };
     }
     parse_any(buf, limits)
+}
+
+/// PUB as client libraries write it: one blank between words, CR LF, the whole frame here, nothing too large.
+/// `None` leaves everything else, errors too, to [`publish`], which would read this the same way.
+#[inline]
+fn publish_whole<'a>(buf: &'a [u8], limits: &Limits) -> Option<Step<'a>> {
+    let text = &buf[b"PUB ".len()..];
+    let end = memchr::memchr(b'\n', text)?;
+    let line = text[..end].strip_suffix(b"\r")?;
+    let (subject, rest) = scan::split_word(line)?;
+    let (reply, size) = match scan::split_word(rest) {
+        None => (None, scan::number(rest)?),
+        Some((reply, size)) => (Some(reply), scan::number(size)?),
+    };
+    let size = size as usize;
+    if line.len() > limits.control_line_max || limits.payload_max.is_some_and(|max| size > max) {
+        return None;
+    }
+    let frame = text.get(end + 1..end + 1 + size + 2)?;
+    let payload = frame.strip_suffix(b"\r\n")?;
+    let op = Op::Publish(Publish { subject, reply, header_len: 0, payload });
+    Some(Step::Op { op, consumed: b"PUB ".len() + end + 1 + frame.len() })
 }
 
 fn parse_any<'a>(buf: &'a [u8], limits: &Limits) -> Result<Step<'a>, ParseError> {
