@@ -34,6 +34,8 @@ pub enum Credentials {
 /// The `authorization` block.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Authorization {
+    /// The block exists, or a flag stands for it.
+    pub is_configured: bool,
     /// What is asked of a client.
     pub credentials: Credentials,
     /// `timeout`; see `Options::auth_timeout` for the time in effect.

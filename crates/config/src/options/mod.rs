@@ -18,10 +18,14 @@ pub use authorization::{
     Authorization, ConnectionType, Credentials, Permissions, ResponsePermission, SubjectPermission,
     SubjectRule, User,
 };
+pub(crate) use authorization::{RESPONSES_EXPIRES_DEFAULT, RESPONSES_MAX_DEFAULT};
 pub use cluster::{Cluster, Compression, RouteAuthorization, RoutePermissions, RoutePool, RouteUrl};
+pub(crate) use cluster::{PING_INTERVAL_MAX, POOL_SIZE_DEFAULT};
 pub use limits::{LameDuck, Limits, WriteTimeout};
 pub use listen::{Address, Listen, Monitoring, Port};
+pub(crate) use listen::{HOST_DEFAULT, PORT_DEFAULT};
 pub use logging::{LogFormat, Logging};
+pub(crate) use tls::HANDSHAKE_FIRST_FALLBACK_DEFAULT;
 pub use tls::{Certificate, CipherSuite, Curve, HandshakeFirst, Tls, TlsVersion};
 
 /// Name of the account of connections that belong to no configured account.
@@ -48,7 +52,7 @@ pub struct Options {
     pub tls: Option<Tls>,
     /// The `authorization` block.
     pub authorization: Authorization,
-    /// `accounts`, in the order of the file. `$G` is never among them; `$SYS` is when it is configured.
+    /// `accounts`, sorted by name. `$G` is never among them; `$SYS` is when it is configured.
     pub accounts: Vec<Account>,
     /// `no_auth_user`.
     pub no_auth_user: Option<String>,
@@ -127,22 +131,21 @@ impl Options {
         global.chain(others)
     }
 
-    /// True if a client may connect to `$G` without credentials although users exist: the only users are those of
-    /// the system account and the `authorization` block asks for nothing. As soon as that block holds a token, a
-    /// user or a list of users this is false, so that the system account never opens a server.
+    /// True if a client may connect to `$G` without credentials although users exist: the system account is the only
+    /// account and there is no `authorization` block. As soon as that block exists, or another account does, this is
+    /// false, so that the system account never opens a server. The reference server still tells such clients that
+    /// authorization is required.
     pub fn has_open_global_account(&self) -> bool {
-        matches!(self.authorization.credentials, Credentials::Open)
+        !self.authorization.is_configured
             && self.no_auth_user.is_none()
-            && self.accounts.iter().all(|account| {
-                account.users.is_empty() || Some(account.name.as_str()) == self.system_account_name()
-            })
+            && self.accounts.iter().all(|account| Some(account.name.as_str()) == self.system_account_name())
     }
 
     /// True if a connection must present credentials: there are some, and neither `no_auth_user` nor
     /// [`Options::has_open_global_account`] lets it in without.
     pub fn is_auth_required(&self) -> bool {
         let has_credentials =
-            !matches!(self.authorization.credentials, Credentials::Open) || self.users().next().is_some();
+            self.authorization.credentials != Credentials::Open || self.users().next().is_some();
         has_credentials && self.no_auth_user.is_none() && !self.has_open_global_account()
     }
 
