@@ -1,1 +1,17 @@
-//! The Kubernetes operator.
+//! The Kubernetes operator: watches `NatsCluster` objects and makes real what they say.
+//!
+//! A pass is observe, decide, apply, report. Decisions are pure functions over observed facts; everything that
+//! changes the world goes through [`apply`]; long waits are states of the status, not sleeps.
+
+pub mod apply;
+pub mod cluster;
+pub mod context;
+pub mod error;
+pub mod events;
+pub mod leader;
+pub mod metrics;
+pub mod nats;
+pub mod objects;
+pub mod settings;
+pub mod telemetry;
+pub mod uninstall;

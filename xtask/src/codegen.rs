@@ -83,14 +83,19 @@ fn chart_definition(mut definition: Value) -> Result<String> {
     if text.contains("{{") {
         bail!("a definition contains `{{{{`, which Helm would expand");
     }
-    let keep = "metadata:\n{{- if .Values.keep }}\n  annotations:\n    helm.sh/resource-policy: keep\n{{- end }}\n";
+    let keep =
+        "metadata:\n{{- if .Values.keep }}\n  annotations:\n    helm.sh/resource-policy: keep\n{{- end }}\n";
     Ok(format!("{HEADER}{}", text.replacen("metadata:\n", keep, 1)))
 }
 
 /// The access rules as two named templates.
 fn rules() -> Result<String> {
-    let mut text = String::from("{{- /* Written by `cargo run -p xtask -- codegen` from crates/crd. Change it there. */ -}}\n");
-    for (name, access) in [("operator.rules.watched", rbac::WATCHED), ("operator.rules.own", rbac::OWN_NAMESPACE)] {
+    let mut text = String::from(
+        "{{- /* Written by `cargo run -p xtask -- codegen` from crates/crd. Change it there. */ -}}\n",
+    );
+    for (name, access) in
+        [("operator.rules.watched", rbac::WATCHED), ("operator.rules.own", rbac::OWN_NAMESPACE)]
+    {
         let rules = yaml(&serde_yaml::to_value(rbac::rules(access))?)?;
         text.push_str(&format!("{{{{- define \"{name}\" -}}}}\n{rules}{{{{- end -}}}}\n"));
     }

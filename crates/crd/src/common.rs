@@ -27,7 +27,9 @@ const DURATION_LENGTH_MAX: usize = 32;
 
 /// Why a text is not a duration.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("`{text}` is not a duration: write numbers with units ns, us, ms, s, m, h, d or w, such as 30s or 1h30m")]
+#[error(
+    "`{text}` is not a duration: write numbers with units ns, us, ms, s, m, h, d or w, such as 30s or 1h30m"
+)]
 pub struct DurationError {
     /// The text as written.
     pub text: String,

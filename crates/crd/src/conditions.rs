@@ -48,7 +48,12 @@ impl From<bool> for Status {
 const MESSAGE_LENGTH_MAX: usize = 32_768;
 
 /// Merges findings into the conditions of an earlier pass. Returns the findings whose status or reason changed.
-pub fn merge(conditions: &mut Vec<Condition>, findings: &[Finding], generation: i64, now: &Time) -> Vec<Finding> {
+pub fn merge(
+    conditions: &mut Vec<Condition>,
+    findings: &[Finding],
+    generation: i64,
+    now: &Time,
+) -> Vec<Finding> {
     let mut changed = Vec::new();
     for finding in findings {
         let mut message = finding.message.clone();
@@ -72,7 +77,8 @@ pub fn merge(conditions: &mut Vec<Condition>, findings: &[Finding], generation: 
         if old.status != fresh.status || old.reason != fresh.reason {
             changed.push(finding.clone());
         }
-        let transition = if old.status == fresh.status { old.last_transition_time.clone() } else { now.clone() };
+        let transition =
+            if old.status == fresh.status { old.last_transition_time.clone() } else { now.clone() };
         *old = Condition { last_transition_time: transition, ..fresh };
     }
     changed

@@ -116,12 +116,8 @@ fn default_ca_key() -> String {
 /// Encryption of client connections.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]
-#[x_kube(
-    validation = Rule::new("has(self.builtin) != has(self.secret)")
-        .message("name exactly one source of the certificate in clients.tls: builtin: {} or secret"),
-    validation = Rule::new("!self.verifyAndMap || self.verify")
-        .message("clients.tls.verifyAndMap needs verify: true as well")
-)]
+#[x_kube(validation = Rule::new("has(self.builtin) != has(self.secret)")
+    .message("name exactly one source of the certificate in clients.tls: builtin: {} or secret"))]
 pub struct ClientTls {
     /// The operator's own certificate authority issues the certificate.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -132,20 +128,12 @@ pub struct ClientTls {
     /// Clients must show a certificate of the same authority.
     #[serde(default)]
     pub verify: bool,
-    /// The subject of the client's certificate names the user.
-    #[serde(default)]
-    pub verify_and_map: bool,
     /// How long a handshake may take.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeout: Option<Duration>,
     /// The handshake comes before the first protocol line.
     #[serde(default)]
     pub handshake_first: bool,
-    /// SHA-256 fingerprints of client certificates, in hex, that alone are accepted.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(length(max = 256), inner(length(min = 64, max = 64), regex(pattern = r"^[0-9a-fA-F]{64}$")))]
-    #[x_kube(merge_strategy = ListMerge::Set)]
-    pub pinned_certs: Vec<String>,
 }
 
 /// Encryption of routes: always mutual, on by default.
@@ -219,7 +207,10 @@ pub struct Routes {
     pub auth_secret_ref: Option<RouteAuthRef>,
     /// Addresses of further servers, `nats-route://host:port`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(length(max = 64), inner(length(min = 1, max = 512), regex(pattern = r"^(nats-route|nats|tls)://.+$")))]
+    #[schemars(
+        length(max = 64),
+        inner(length(min = 1, max = 512), regex(pattern = r"^(nats-route|nats|tls)://.+$"))
+    )]
     #[x_kube(merge_strategy = ListMerge::Set)]
     pub extra_routes: Vec<String>,
     /// Write the cluster domain into the addresses of servers.

@@ -254,7 +254,10 @@ mod tests {
         let crd = serde_json::to_value(NatsCluster::crd()).unwrap();
         let spec = crd.pointer("/spec/versions/0/schema/openAPIV3Schema/properties/spec").unwrap();
         assert_eq!(spec.pointer("/properties/clients/default/port"), Some(&4222.into()));
-        assert_eq!(spec.pointer("/properties/replicas/maximum").and_then(Value::as_f64), Some(f64::from(REPLICAS_MAX)));
+        assert_eq!(
+            spec.pointer("/properties/replicas/maximum").and_then(Value::as_f64),
+            Some(f64::from(REPLICAS_MAX))
+        );
         // Only the free-form configuration may keep what the schema does not know.
         assert_eq!(count(&crd, "x-kubernetes-preserve-unknown-fields"), 1);
     }

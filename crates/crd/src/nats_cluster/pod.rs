@@ -255,7 +255,8 @@ mod tests {
     #[test]
     fn a_digest_wins_over_a_tag() {
         let digest = format!("sha256:{}", "a".repeat(64));
-        let mut image = Image { repository: Some("r/x".to_owned()), tag: Some("1".to_owned()), ..Image::default() };
+        let mut image =
+            Image { repository: Some("r/x".to_owned()), tag: Some("1".to_owned()), ..Image::default() };
         assert_eq!(image.reference().as_deref(), Some("r/x:1"));
         image.digest = Some(digest.clone());
         assert_eq!(image.reference(), Some(format!("r/x@{digest}")));

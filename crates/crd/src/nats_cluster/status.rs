@@ -61,9 +61,6 @@ pub struct NatsClusterStatus {
     /// The last value of the annotation `myelin.dev/reconcile-at` that was acted on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_handled_reconcile_at: Option<String>,
-    /// The last value of the annotation `myelin.dev/force-rollout` that was acted on.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub last_forced_rollout: Option<String>,
 }
 
 /// Versions that run.

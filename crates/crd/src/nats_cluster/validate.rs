@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 
 use super::NatsClusterSpec;
-use super::auth::{Permissions, SubjectRules};
+use super::auth::{AuthMode, Permissions, SubjectRules};
 use crate::common::{Duration, DurationError};
 
 /// Why a spec cannot be acted on. Each text says what to change.
@@ -61,8 +61,18 @@ pub enum SpecError {
         /// The text as written.
         subject: String,
     },
+    /// A server without any user would let everybody in.
+    #[error(
+        "auth.accounts has no user: add one, or let everybody in with auth.mode None and auth.allowAnonymous true"
+    )]
+    NoUsers,
+    /// Anonymous access has to be said twice.
+    #[error("auth.mode None lets everybody in: set auth.allowAnonymous to true if that is meant")]
+    AnonymousNotAllowed,
     /// Pods may not be killed before their clients left.
-    #[error("terminationGracePeriodSeconds is {seconds}: it must exceed lameDuck.duration, or clients are cut off")]
+    #[error(
+        "terminationGracePeriodSeconds is {seconds}: it must exceed lameDuck.duration, or clients are cut off"
+    )]
     GraceBelowLameDuck {
         /// The value.
         seconds: i64,
@@ -163,6 +173,12 @@ fn check_sizes(spec: &NatsClusterSpec) -> Result<(), SpecError> {
 }
 
 fn check_users(spec: &NatsClusterSpec) -> Result<(), SpecError> {
+    let has_users = spec.auth.accounts.iter().any(|account| !account.users.is_empty());
+    match spec.auth.mode {
+        AuthMode::None if !spec.auth.allow_anonymous => return Err(SpecError::AnonymousNotAllowed),
+        AuthMode::Config if !has_users => return Err(SpecError::NoUsers),
+        AuthMode::None | AuthMode::Config => {}
+    }
     let mut names = BTreeSet::new();
     for user in spec.auth.accounts.iter().flat_map(|account| &account.users) {
         if !names.insert(user.name.as_str()) {
@@ -199,7 +215,8 @@ fn check_permissions(user: &str, permissions: &Permissions) -> Result<(), SpecEr
         }
     }
     if let Some(ttl) = permissions.allow_responses.as_ref().and_then(|r| r.ttl.as_ref()) {
-        ttl.parse().map_err(|source| SpecError::Duration { field: "permissions.allowResponses.ttl", source })?;
+        ttl.parse()
+            .map_err(|source| SpecError::Duration { field: "permissions.allowResponses.ttl", source })?;
     }
     Ok(())
 }
@@ -228,13 +245,24 @@ mod tests {
     }
 
     #[test]
-    fn the_default_spec_is_valid() {
-        assert_eq!(validate(&spec(serde_json::json!({}))), Ok(()));
+    fn a_spec_must_say_who_may_connect() {
+        assert_eq!(validate(&spec(serde_json::json!({}))), Err(SpecError::NoUsers));
+        let open = serde_json::json!({"auth": {"mode": "None", "allowAnonymous": true}});
+        assert_eq!(validate(&spec(open)), Ok(()));
+        let half_open = serde_json::json!({"auth": {"mode": "None"}});
+        assert_eq!(validate(&spec(half_open)), Err(SpecError::AnonymousNotAllowed));
     }
 
     #[test]
     fn amounts_of_bytes_read_as_quantities() {
-        for (text, expected) in [("8Mi", Some(8 << 20)), ("10", Some(10)), ("1k", Some(1000)), ("1.5Mi", None), ("Mi", None), ("-1", None)] {
+        for (text, expected) in [
+            ("8Mi", Some(8 << 20)),
+            ("10", Some(10)),
+            ("1k", Some(1000)),
+            ("1.5Mi", None),
+            ("Mi", None),
+            ("-1", None),
+        ] {
             assert_eq!(bytes("f", &IntOrString::String(text.to_owned())).ok(), expected, "{text}");
         }
     }
@@ -247,9 +275,18 @@ mod tests {
             (serde_json::json!({"lameDuck": {"duration": "1d", "gracePeriod": "1d"}}), "shorter"),
             (serde_json::json!({"terminationGracePeriodSeconds": 30}), "must exceed lameDuck.duration"),
             (serde_json::json!({"clients": {"maxPayload": "1.5Mi"}}), "write a whole number"),
-            (serde_json::json!({"clients": {"noAuthUser": "x"}}), "add the user"),
-            (serde_json::json!({"routes": {"accounts": ["A"]}}), "add the account"),
-            (serde_json::json!({"auth": {"accounts": [{"name": "A", "users": [user("u")]}, {"name": "B", "users": [user("u")]}]}}), "appears twice"),
+            (
+                serde_json::json!({"clients": {"noAuthUser": "x"}, "auth": {"accounts": [{"name": "A", "users": [user("u")]}]}}),
+                "add the user",
+            ),
+            (
+                serde_json::json!({"routes": {"accounts": ["B"]}, "auth": {"accounts": [{"name": "A", "users": [user("u")]}]}}),
+                "add the account",
+            ),
+            (
+                serde_json::json!({"auth": {"accounts": [{"name": "A", "users": [user("u")]}, {"name": "B", "users": [user("u")]}]}}),
+                "appears twice",
+            ),
         ] {
             let text = refused(spec);
             assert!(text.contains(part), "{text}");
@@ -258,7 +295,15 @@ mod tests {
 
     #[test]
     fn permissions_hold_subjects() {
-        for (subject, valid) in [("a.>", true), ("a.*.b", true), (">", true), ("a.>.b", false), ("a..b", false), ("", false), ("a b", false)] {
+        for (subject, valid) in [
+            ("a.>", true),
+            ("a.*.b", true),
+            (">", true),
+            ("a.>.b", false),
+            ("a..b", false),
+            ("", false),
+            ("a b", false),
+        ] {
             assert_eq!(is_subject(subject), valid, "{subject}");
         }
     }

@@ -1,0 +1,279 @@
+//! Every write to the API server goes through here: server-side apply under our field manager, nothing else owned.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use k8s_openapi::NamespaceResourceScope;
+use k8s_openapi::api::core::v1::Pod;
+use kube::api::{DeleteParams, ObjectMeta, Patch, PatchParams, PostParams, Preconditions, PropagationPolicy};
+use kube::{Api, Client, Resource, ResourceExt};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::json;
+
+use crate::error::Error;
+use crate::objects::identity::Identity;
+use crd::{CLUSTER_FINALIZER, CLUSTER_LABEL, FIELD_MANAGER, NatsCluster, NatsClusterStatus};
+
+/// Stops the operator before one of its writes. Tests use it to show that every half-done pass is finished by the next.
+#[derive(Debug)]
+pub struct Failpoint {
+    writes: AtomicU64,
+    stop_before: u64,
+}
+
+impl Failpoint {
+    /// Lets `stop_before - 1` writes through and none after.
+    #[must_use]
+    pub fn new(stop_before: u64) -> Arc<Self> {
+        Arc::new(Self { writes: AtomicU64::new(0), stop_before })
+    }
+
+    /// Writes that were asked for so far.
+    #[must_use]
+    pub fn writes(&self) -> u64 {
+        self.writes.load(Ordering::SeqCst)
+    }
+
+    fn pass(&self) -> Result<(), Error> {
+        let number = self.writes.fetch_add(1, Ordering::SeqCst) + 1;
+        if number >= self.stop_before { Err(Error::Stopped(number)) } else { Ok(()) }
+    }
+}
+
+/// An object of a kind that lives in a namespace.
+pub trait Object:
+    Resource<DynamicType = (), Scope = NamespaceResourceScope>
+    + Clone
+    + Serialize
+    + DeserializeOwned
+    + std::fmt::Debug
+    + Send
+    + Sync
+{
+}
+
+impl<K> Object for K where
+    K: Resource<DynamicType = (), Scope = NamespaceResourceScope>
+        + Clone
+        + Serialize
+        + DeserializeOwned
+        + std::fmt::Debug
+        + Send
+        + Sync
+{
+}
+
+/// Writes objects.
+#[derive(Clone)]
+pub struct Writer {
+    client: Client,
+    failpoint: Option<Arc<Failpoint>>,
+}
+
+impl Writer {
+    /// A writer over a client.
+    #[must_use]
+    pub const fn new(client: Client, failpoint: Option<Arc<Failpoint>>) -> Self {
+        Self { client, failpoint }
+    }
+
+    fn pass(&self) -> Result<(), Error> {
+        self.failpoint.as_ref().map_or(Ok(()), |failpoint| failpoint.pass())
+    }
+
+    fn api<K: Object>(&self, namespace: &str) -> Api<K> {
+        Api::namespaced(self.client.clone(), namespace)
+    }
+
+    /// Makes the fields of `object` so, and leaves all others to whoever owns them.
+    pub async fn apply<K: Object>(&self, namespace: &str, object: &K) -> Result<K, Error> {
+        self.refuse_foreign(namespace, object).await?;
+        self.pass()?;
+        let parameters = PatchParams::apply(FIELD_MANAGER).force();
+        Ok(self.api(namespace).patch(&object.name_any(), &parameters, &Patch::Apply(object)).await?)
+    }
+
+    /// Writes an object only if there is none: generated secrets are never generated twice.
+    pub async fn create<K: Object>(&self, namespace: &str, object: &K) -> Result<K, Error> {
+        self.pass()?;
+        let parameters =
+            PostParams { field_manager: Some(FIELD_MANAGER.to_owned()), ..PostParams::default() };
+        Ok(self.api(namespace).create(&parameters, object).await?)
+    }
+
+    /// Refuses to take over an object that another controller owns, or that carries no mark of this cluster.
+    async fn refuse_foreign<K: Object>(&self, namespace: &str, object: &K) -> Result<(), Error> {
+        let Some(live) = self.api::<K>(namespace).get_metadata_opt(&object.name_any()).await? else {
+            return Ok(());
+        };
+        match foreign_owner(&live.metadata, object.meta()) {
+            Some(owner) => {
+                Err(Error::OwnedByOther { kind: K::kind(&()).into_owned(), name: object.name_any(), owner })
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// Removes an object of a cluster, with what it owns. Absence is success; an object of somebody else stays.
+    pub async fn delete<K: Object>(&self, identity: &Identity, name: &str) -> Result<(), Error> {
+        let api = self.api::<K>(&identity.namespace);
+        let Some(live) = api.get_metadata_opt(name).await? else {
+            return Ok(());
+        };
+        if live.metadata.deletion_timestamp.is_some()
+            || foreign_owner(&live.metadata, &identity.owned(name.to_owned())).is_some()
+        {
+            return Ok(());
+        }
+        self.pass()?;
+        let parameters = DeleteParams {
+            propagation_policy: Some(PropagationPolicy::Background),
+            preconditions: Some(Preconditions { uid: live.metadata.uid, resource_version: None }),
+            ..DeleteParams::default()
+        };
+        ignore_absence(api.delete(name, &parameters).await)
+    }
+
+    /// Removes exactly the pod that was looked at, never a successor of the same name.
+    pub async fn delete_pod(&self, namespace: &str, name: &str, uid: &str) -> Result<(), Error> {
+        self.pass()?;
+        let parameters = DeleteParams {
+            preconditions: Some(Preconditions { uid: Some(uid.to_owned()), resource_version: None }),
+            ..DeleteParams::default()
+        };
+        ignore_absence(self.api::<Pod>(namespace).delete(name, &parameters).await)
+    }
+
+    /// Sets one annotation of a pod. The kubelet refreshes mounted Secrets when a pod changes.
+    pub async fn annotate_pod(
+        &self,
+        namespace: &str,
+        name: &str,
+        key: &str,
+        value: &str,
+    ) -> Result<(), Error> {
+        self.pass()?;
+        let patch = json!({ "metadata": { "annotations": { key: value } } });
+        let parameters =
+            PatchParams { field_manager: Some(FIELD_MANAGER.to_owned()), ..PatchParams::default() };
+        match self.api::<Pod>(namespace).patch(name, &parameters, &Patch::Merge(&patch)).await {
+            Ok(_) => Ok(()),
+            Err(error) => ignore_absence::<()>(Err(error)),
+        }
+    }
+
+    /// Puts our finalizer on a cluster, or takes it off. Fails when the object changed since it was read.
+    pub async fn set_finalizer(&self, cluster: &NatsCluster, wanted: bool) -> Result<(), Error> {
+        let mut finalizers = cluster.finalizers().to_vec();
+        if finalizers.iter().any(|f| f == CLUSTER_FINALIZER) == wanted {
+            return Ok(());
+        }
+        self.pass()?;
+        if wanted {
+            finalizers.push(CLUSTER_FINALIZER.to_owned());
+        } else {
+            finalizers.retain(|f| f != CLUSTER_FINALIZER);
+        }
+        let patch = json!({ "metadata": { "finalizers": finalizers, "resourceVersion": cluster.resource_version() } });
+        let namespace = cluster.namespace().unwrap_or_default();
+        let parameters =
+            PatchParams { field_manager: Some(FIELD_MANAGER.to_owned()), ..PatchParams::default() };
+        match self
+            .api::<NatsCluster>(&namespace)
+            .patch(&cluster.name_any(), &parameters, &Patch::Merge(&patch))
+            .await
+        {
+            Ok(_) => Ok(()),
+            Err(error) => ignore_absence::<()>(Err(error)),
+        }
+    }
+
+    /// Reports a status.
+    pub async fn status(&self, namespace: &str, name: &str, status: &NatsClusterStatus) -> Result<(), Error> {
+        self.pass()?;
+        let patch = json!({
+            "apiVersion": NatsCluster::api_version(&()),
+            "kind": NatsCluster::kind(&()),
+            "metadata": { "name": name },
+            "status": status,
+        });
+        let parameters = PatchParams::apply(FIELD_MANAGER).force();
+        match self.api::<NatsCluster>(namespace).patch_status(name, &parameters, &Patch::Apply(&patch)).await
+        {
+            Ok(_) => Ok(()),
+            Err(error) => ignore_absence::<()>(Err(error)),
+        }
+    }
+}
+
+fn ignore_absence<T>(result: kube::Result<T>) -> Result<(), Error> {
+    match result {
+        Ok(_) => Ok(()),
+        Err(kube::Error::Api(status)) if status.code == 404 => Ok(()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Who owns a live object, if that is not who `wanted` says.
+fn foreign_owner(live: &ObjectMeta, wanted: &ObjectMeta) -> Option<String> {
+    let controller = |meta: &ObjectMeta| {
+        meta.owner_references.iter().flatten().find(|owner| owner.controller == Some(true)).cloned()
+    };
+    let cluster =
+        |meta: &ObjectMeta| meta.labels.as_ref().and_then(|labels| labels.get(CLUSTER_LABEL)).cloned();
+    match (controller(live), controller(wanted)) {
+        (Some(live), Some(wanted)) if live.uid == wanted.uid => None,
+        (Some(live), _) => Some(format!("{} `{}`", live.kind, live.name)),
+        // Without an owner it may be what an earlier cluster of the same name left on purpose.
+        (None, _) if cluster(live) == cluster(wanted) => None,
+        (None, _) => Some("nobody that the operator knows".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
+
+    use super::*;
+
+    fn meta(owner: Option<&str>, cluster: Option<&str>) -> ObjectMeta {
+        ObjectMeta {
+            owner_references: owner.map(|uid| {
+                vec![OwnerReference {
+                    uid: uid.to_owned(),
+                    kind: "NatsCluster".to_owned(),
+                    name: uid.to_owned(),
+                    controller: Some(true),
+                    ..OwnerReference::default()
+                }]
+            }),
+            labels: cluster.map(|name| BTreeMap::from([(CLUSTER_LABEL.to_owned(), name.to_owned())])),
+            ..ObjectMeta::default()
+        }
+    }
+
+    #[test]
+    fn objects_of_others_are_not_taken_over() {
+        let wanted = meta(Some("u1"), Some("demo"));
+        assert_eq!(foreign_owner(&meta(Some("u1"), Some("demo")), &wanted), None);
+        assert_eq!(
+            foreign_owner(&meta(Some("u2"), Some("demo")), &wanted).as_deref(),
+            Some("NatsCluster `u2`")
+        );
+        assert!(foreign_owner(&meta(None, None), &wanted).is_some());
+        // A retained Secret of an earlier cluster of the same name.
+        assert_eq!(foreign_owner(&meta(None, Some("demo")), &wanted), None);
+    }
+
+    #[test]
+    fn a_failpoint_stops_every_write_from_its_number_on() {
+        let failpoint = Failpoint::new(2);
+        assert!(failpoint.pass().is_ok());
+        assert!(matches!(failpoint.pass(), Err(Error::Stopped(2))));
+        assert!(matches!(failpoint.pass(), Err(Error::Stopped(3))));
+        assert_eq!(failpoint.writes(), 3);
+    }
+}

@@ -1,0 +1,4 @@
+//! Replacing pods one at a time.
+
+pub mod gate;
+pub mod plan;

@@ -1,0 +1,380 @@
+//! A connection to one server for requests.
+//!
+//! Not a general client on purpose: it connects to exactly the address it was given, never follows addresses that a
+//! server advertises, never reconnects, and bounds everything it reads. A hostile server can waste one request.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use rustls::ClientConfig;
+use rustls::pki_types::ServerName;
+use serde::Deserialize;
+use serde_json::json;
+use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, BufReader};
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+use tokio_rustls::TlsConnector;
+
+/// Longest protocol line taken from a server; an INFO with many addresses is the longest there is.
+const LINE_LENGTH_MAX: u64 = 256 * 1024;
+/// Largest message taken from a server.
+const MESSAGE_LENGTH_MAX: usize = 8 * 1024 * 1024;
+/// How long a server that speaks plainly may take to say INFO before the handshake is tried first.
+const INFO_WAIT: Duration = Duration::from_millis(800);
+/// Lines between a request and its answer: keep-alive and INFO, never many.
+const LINES_MAX: usize = 64;
+
+/// Why a request got no answer.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The network.
+    #[error("connection: {0}")]
+    Io(#[from] std::io::Error),
+    /// Nothing came in time.
+    #[error("no answer within {0:?}")]
+    Timeout(Duration),
+    /// The server refused something, in its own words.
+    #[error("server: {0}")]
+    Refused(String),
+    /// What came was not the protocol.
+    #[error("unexpected answer `{0}`")]
+    Protocol(String),
+    /// The server does not encrypt although it should.
+    #[error("the server does not offer TLS")]
+    Plain,
+    /// Nobody listens on the subject: the server is still starting, or is not ours.
+    #[error("nobody answers `{0}`")]
+    NoResponders(String),
+    /// Something in the answer was not what it should be.
+    #[error("answer: {0}")]
+    Decode(#[from] serde_json::Error),
+}
+
+/// How the connection is encrypted, when the server offers it.
+#[derive(Clone)]
+pub struct Tls {
+    /// Trust and the own certificate.
+    pub config: Arc<ClientConfig>,
+    /// Name that the server's certificate must be for.
+    pub server_name: ServerName<'static>,
+    /// Refuse a server that does not encrypt.
+    pub required: bool,
+}
+
+/// Where to connect and as whom.
+#[derive(Clone)]
+pub struct Target {
+    /// Address of the server.
+    pub address: SocketAddr,
+    /// Encryption.
+    pub tls: Option<Tls>,
+    /// User name.
+    pub user: String,
+    /// Password.
+    pub password: String,
+    /// Longest time for each step.
+    pub timeout: Duration,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Info {
+    server_id: String,
+    tls_required: bool,
+}
+
+trait Stream: AsyncRead + AsyncWrite + Unpin + Send {}
+impl<T: AsyncRead + AsyncWrite + Unpin + Send> Stream for T {}
+
+/// A connection on which one request at a time is sent.
+pub struct Connection {
+    stream: BufReader<Box<dyn Stream>>,
+    server_id: String,
+    inbox: String,
+    requests: u64,
+    timeout: Duration,
+}
+
+impl Connection {
+    /// Connects and logs in.
+    ///
+    /// # Errors
+    /// When the server cannot be reached, is not trusted, or refuses the login.
+    pub async fn open(target: &Target, inbox_prefix: &str) -> Result<Self, Error> {
+        timeout(target.timeout, Self::open_without_limit(target, inbox_prefix))
+            .await
+            .map_err(|_| Error::Timeout(target.timeout))?
+    }
+
+    async fn open_without_limit(target: &Target, inbox_prefix: &str) -> Result<Self, Error> {
+        let tcp = TcpStream::connect(target.address).await?;
+        tcp.set_nodelay(true)?;
+        let (stream, info) = greet(tcp, target).await?;
+        let token: u64 = rand::random();
+        let mut connection = Self {
+            stream,
+            server_id: info.server_id,
+            inbox: format!("{inbox_prefix}.{token:016x}"),
+            requests: 0,
+            timeout: target.timeout,
+        };
+        connection.log_in(target).await?;
+        Ok(connection)
+    }
+
+    /// Identity of the process at the other end.
+    #[must_use]
+    pub fn server_id(&self) -> &str {
+        &self.server_id
+    }
+
+    async fn log_in(&mut self, target: &Target) -> Result<(), Error> {
+        let connect = json!({
+            "verbose": false,
+            "pedantic": false,
+            "echo": false,
+            "headers": true,
+            "no_responders": true,
+            "name": "myelin-operator",
+            "lang": "rust",
+            "version": env!("CARGO_PKG_VERSION"),
+            "protocol": 1,
+            "user": target.user,
+            "pass": target.password,
+        });
+        let lines = format!("CONNECT {connect}\r\nSUB {}.* 1\r\nPING\r\n", self.inbox);
+        self.write(lines.as_bytes()).await?;
+        for _ in 0..LINES_MAX {
+            match self.line().await?.as_str() {
+                "PONG" => return Ok(()),
+                line => self.housekeeping(line).await?,
+            }
+        }
+        Err(Error::Protocol("no PONG".to_owned()))
+    }
+
+    /// Sends a request and returns the first answer.
+    ///
+    /// # Errors
+    /// When nothing comes in time or the server refuses.
+    pub async fn request(&mut self, subject: &str, payload: &[u8]) -> Result<Vec<u8>, Error> {
+        let limit = self.timeout;
+        timeout(limit, self.request_without_limit(subject, payload))
+            .await
+            .map_err(|_| Error::Timeout(limit))?
+    }
+
+    async fn request_without_limit(&mut self, subject: &str, payload: &[u8]) -> Result<Vec<u8>, Error> {
+        self.requests += 1;
+        let reply = format!("{}.{}", self.inbox, self.requests);
+        let mut frame = format!("PUB {subject} {reply} {}\r\n", payload.len()).into_bytes();
+        frame.extend_from_slice(payload);
+        frame.extend_from_slice(b"\r\n");
+        self.write(&frame).await?;
+        for _ in 0..LINES_MAX {
+            let line = self.line().await?;
+            let Some(message) = self.message(&line).await? else {
+                self.housekeeping(&line).await?;
+                continue;
+            };
+            if message.no_responders {
+                return Err(Error::NoResponders(subject.to_owned()));
+            }
+            // An answer to an earlier request that came too late is of no use to anybody.
+            if message.subject == reply {
+                return Ok(message.payload);
+            }
+        }
+        Err(Error::Protocol("no answer among many lines".to_owned()))
+    }
+
+    async fn write(&mut self, bytes: &[u8]) -> Result<(), Error> {
+        self.stream.get_mut().write_all(bytes).await?;
+        self.stream.get_mut().flush().await?;
+        Ok(())
+    }
+
+    async fn line(&mut self) -> Result<String, Error> {
+        read_line(&mut self.stream).await
+    }
+
+    /// Lines that come by themselves.
+    async fn housekeeping(&mut self, line: &str) -> Result<(), Error> {
+        if line == "PING" {
+            return self.write(b"PONG\r\n").await;
+        }
+        if line == "PONG" || line == "+OK" || line.starts_with("INFO ") {
+            return Ok(());
+        }
+        match line.strip_prefix("-ERR ") {
+            Some(text) => Err(Error::Refused(text.trim_matches('\'').to_owned())),
+            None => Err(Error::Protocol(line.chars().take(80).collect())),
+        }
+    }
+
+    /// Reads the rest of a message whose first line this is; `None` for any other line.
+    async fn message(&mut self, line: &str) -> Result<Option<Message>, Error> {
+        let mut words = line.split_ascii_whitespace();
+        let with_headers = match words.next() {
+            Some("MSG") => false,
+            Some("HMSG") => true,
+            _ => return Ok(None),
+        };
+        let words: Vec<&str> = words.collect();
+        let malformed = || Error::Protocol(line.chars().take(80).collect());
+        let number = |at: usize| -> Result<usize, Error> {
+            let text =
+                words.len().checked_sub(at).and_then(|index| words.get(index)).ok_or_else(malformed)?;
+            text.parse().ok().filter(|size| *size <= MESSAGE_LENGTH_MAX).ok_or_else(malformed)
+        };
+        let total = number(1)?;
+        let header_size = if with_headers { number(2)? } else { 0 };
+        let subject = (*words.first().ok_or_else(malformed)?).to_owned();
+        let mut bytes = vec![0; total + 2];
+        self.stream.read_exact(&mut bytes).await?;
+        bytes.truncate(total);
+        if header_size > total {
+            return Err(malformed());
+        }
+        let payload = bytes.split_off(header_size);
+        let no_responders = bytes.starts_with(b"NATS/1.0 503");
+        Ok(Some(Message { subject, payload, no_responders }))
+    }
+}
+
+struct Message {
+    subject: String,
+    payload: Vec<u8>,
+    no_responders: bool,
+}
+
+/// Waits for INFO and encrypts. A server that expects the handshake first says nothing, which is how it is recognised.
+async fn greet(tcp: TcpStream, target: &Target) -> Result<(BufReader<Box<dyn Stream>>, Info), Error> {
+    let Some(tls) = &target.tls else {
+        let mut stream = boxed(tcp);
+        let info = read_info(&mut stream).await?;
+        return Ok((stream, info));
+    };
+    let silent = timeout(INFO_WAIT, tcp.readable()).await.is_err();
+    if silent {
+        let mut stream = boxed(handshake(tcp, tls).await?);
+        let info = read_info(&mut stream).await?;
+        return Ok((stream, info));
+    }
+    let mut plain = BufReader::with_capacity(1, tcp);
+    let info = parse_info(&read_line(&mut plain).await?)?;
+    if info.tls_required {
+        // With a buffer of one byte nothing behind the line was taken from the socket.
+        return Ok((boxed(handshake(plain.into_inner(), tls).await?), info));
+    }
+    if tls.required {
+        return Err(Error::Plain);
+    }
+    Ok((boxed(plain.into_inner()), info))
+}
+
+fn boxed(stream: impl Stream + 'static) -> BufReader<Box<dyn Stream>> {
+    BufReader::new(Box::new(stream))
+}
+
+async fn handshake(tcp: TcpStream, tls: &Tls) -> Result<impl Stream + 'static, Error> {
+    Ok(TlsConnector::from(Arc::clone(&tls.config)).connect(tls.server_name.clone(), tcp).await?)
+}
+
+async fn read_info<S: AsyncRead + Unpin>(stream: &mut BufReader<S>) -> Result<Info, Error> {
+    parse_info(&read_line(stream).await?)
+}
+
+fn parse_info(line: &str) -> Result<Info, Error> {
+    match line.strip_prefix("INFO ") {
+        Some(document) => Ok(serde_json::from_str(document)?),
+        None => Err(Error::Protocol(line.chars().take(80).collect())),
+    }
+}
+
+/// One line without its end.
+async fn read_line<S: AsyncRead + Unpin>(stream: &mut BufReader<S>) -> Result<String, Error> {
+    let mut bytes = Vec::new();
+    (&mut *stream).take(LINE_LENGTH_MAX).read_until(b'\n', &mut bytes).await?;
+    if bytes.last() != Some(&b'\n') {
+        let problem =
+            if bytes.is_empty() { "the server closed the connection" } else { "a line without end" };
+        return Err(Error::Protocol(problem.to_owned()));
+    }
+    let text = String::from_utf8_lossy(&bytes);
+    Ok(text.trim_end_matches(['\r', '\n']).to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::net::TcpListener;
+
+    use super::*;
+
+    /// A server of one connection that answers each line it knows.
+    async fn serve(answers: &'static [(&'static str, &'static str)]) -> SocketAddr {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        tokio::spawn(async move {
+            let (socket, _) = listener.accept().await.unwrap();
+            let mut stream = BufReader::new(socket);
+            stream.get_mut().write_all(b"INFO {\"server_id\":\"S1\"}\r\n").await.unwrap();
+            let mut inbox = String::new();
+            while let Ok(line) = read_line(&mut stream).await {
+                if line.starts_with("PUB ") {
+                    inbox = line.split(' ').nth(2).unwrap_or_default().to_owned();
+                }
+                let answer =
+                    answers.iter().find(|(start, _)| line.starts_with(start)).map_or("", |(_, text)| text);
+                let answer = answer.replace("REPLY", &inbox);
+                stream.get_mut().write_all(answer.as_bytes()).await.unwrap();
+            }
+        });
+        address
+    }
+
+    fn target(address: SocketAddr) -> Target {
+        Target {
+            address,
+            tls: None,
+            user: "u".to_owned(),
+            password: "p".to_owned(),
+            timeout: Duration::from_secs(2),
+        }
+    }
+
+    async fn ask(answers: &'static [(&'static str, &'static str)]) -> Result<String, Error> {
+        let mut connection = Connection::open(&target(serve(answers).await), "_I").await?;
+        assert_eq!(connection.server_id(), "S1");
+        let answer = connection.request("a.b", b"hello").await?;
+        Ok(String::from_utf8_lossy(&answer).into_owned())
+    }
+
+    #[tokio::test]
+    async fn an_answer_is_found_among_keep_alive_and_late_answers() {
+        let answers = &[
+            ("PING", "PONG\r\n"),
+            ("PUB", "PING\r\nINFO {}\r\nMSG other 1 2\r\nxx\r\nHMSG REPLY 1 12 14\r\nNATS/1.0\r\n\r\nok\r\n"),
+        ];
+        assert_eq!(ask(answers).await.unwrap(), "ok");
+    }
+
+    #[tokio::test]
+    async fn refusals_come_in_the_words_of_the_server() {
+        let answers = &[("PING", "-ERR 'Authorization Violation'\r\n")];
+        assert!(matches!(ask(answers).await, Err(Error::Refused(text)) if text == "Authorization Violation"));
+    }
+
+    #[tokio::test]
+    async fn nobody_there_is_its_own_answer() {
+        let answers = &[("PING", "PONG\r\n"), ("PUB", "HMSG REPLY 1 16 16\r\nNATS/1.0 503\r\n\r\n\r\n")];
+        assert!(matches!(ask(answers).await, Err(Error::NoResponders(_))));
+    }
+
+    #[tokio::test]
+    async fn sizes_above_the_bound_are_refused() {
+        let answers = &[("PING", "PONG\r\n"), ("PUB", "MSG REPLY 1 999999999\r\n")];
+        assert!(matches!(ask(answers).await, Err(Error::Protocol(_))));
+    }
+}

@@ -1,0 +1,2 @@
+//! Tests of the operator against a real API server.
+fn main() {}
