@@ -145,7 +145,7 @@ fn permissions(value: &Value, field: &Field<'_>, report: &mut Report) -> Option<
 fn routes(field: &Field<'_>, cluster: &mut Cluster, report: &mut Report) {
     for value in field.array(report).unwrap_or_default() {
         let Some(url) = value.as_str().and_then(parse_route_url) else {
-            let shown = value.as_str().unwrap_or(value.kind.name());
+            let shown = value.as_str().unwrap_or_else(|| value.kind.name());
             report.error(&value.position, format!("error parsing route url [\"{}\"]", hide_password(shown)));
             continue;
         };

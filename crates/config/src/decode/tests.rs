@@ -178,6 +178,34 @@ fn errors_have_their_texts_and_places() {
             "authorization { user: b }\naccounts { A { users: [{user: c}] } }",
             ":2:1: Can not have a single user/pass and accounts",
         ),
+        ("http: 8222, https: 8223", ":1:13: can't specify both HTTP (8222) and HTTPs (8223) ports"),
+        ("https_port: 8223", ":1:1: TLS cert and key required for HTTPS"),
+        ("listen: x", ":1:9: could not parse address string \"x\""),
+        ("listen: \"a:b\"", ":1:9: could not parse port \"b\""),
+        ("listen: true", ":1:9: expected port or host:port, got boolean"),
+        ("server_name: 'a b'", ":1:14: server name cannot contain spaces"),
+        ("server_metadata { a: 1 }", ":1:22: expected \"a\" to be a string, got an integer"),
+        ("max_sub_tokens: -1", ":1:17: max_sub_tokens value can not be negative"),
+        ("max_sub_tokens: 300", ":1:17: max_sub_tokens value is too big"),
+        (
+            "ping_interval: 1x",
+            ":1:16: error parsing ping_interval: time: unknown unit \"x\" in duration \"1x\"",
+        ),
+        ("write_timeout: foo", ":1:16: write_timeout must be 'default', 'close' or 'retry'"),
+        ("log_format: xml", ":1:13: log_format must be 'text' or 'json'"),
+        ("client_advertise: 'x:y'", ":1:1: invalid client_advertise \"x:y\": expected host or host:port"),
+        ("jetstream: true", ":1:1: \"jetstream\" is not supported in this version"),
+        ("jetstream {}", ":1:1: \"jetstream\" is not supported in this version"),
+        ("Leaf { port: 1 }", ":1:1: \"Leaf\" is not supported in this version"),
+        ("$foo: 3", ":1:1: unknown field \"$foo\""),
+    ] {
+        assert_eq!(errors(text), [expected], "{text}");
+    }
+}
+
+#[test]
+fn account_errors_have_their_texts() {
+    for (text, expected) in [
         ("accounts { $G { } }", ":1:12: \"$G\" is a Reserved Account"),
         ("accounts: [A, A]", ":1:15: Duplicate Account Entry: A"),
         ("accounts { 'A B' { } }", ":1:12: account name \"A B\" cannot contain spaces"),
@@ -201,26 +229,6 @@ fn errors_have_their_texts_and_places() {
         ("accounts { A { exports: [{stream: x}] } }", ":1:16: \"exports\" is not supported in this version"),
         ("system_account: FOO", ":1:1: error resolving system account: account missing"),
         ("system_account: 3", ":1:17: system account name must be a string"),
-        ("http: 8222, https: 8223", ":1:13: can't specify both HTTP (8222) and HTTPs (8223) ports"),
-        ("https_port: 8223", ":1:1: TLS cert and key required for HTTPS"),
-        ("listen: x", ":1:9: could not parse address string \"x\""),
-        ("listen: \"a:b\"", ":1:9: could not parse port \"b\""),
-        ("listen: true", ":1:9: expected port or host:port, got boolean"),
-        ("server_name: 'a b'", ":1:14: server name cannot contain spaces"),
-        ("server_metadata { a: 1 }", ":1:22: expected \"a\" to be a string, got an integer"),
-        ("max_sub_tokens: -1", ":1:17: max_sub_tokens value can not be negative"),
-        ("max_sub_tokens: 300", ":1:17: max_sub_tokens value is too big"),
-        (
-            "ping_interval: 1x",
-            ":1:16: error parsing ping_interval: time: unknown unit \"x\" in duration \"1x\"",
-        ),
-        ("write_timeout: foo", ":1:16: write_timeout must be 'default', 'close' or 'retry'"),
-        ("log_format: xml", ":1:13: log_format must be 'text' or 'json'"),
-        ("client_advertise: 'x:y'", ":1:1: invalid client_advertise \"x:y\": expected host or host:port"),
-        ("jetstream: true", ":1:1: \"jetstream\" is not supported in this version"),
-        ("jetstream {}", ":1:1: \"jetstream\" is not supported in this version"),
-        ("Leaf { port: 1 }", ":1:1: \"Leaf\" is not supported in this version"),
-        ("$foo: 3", ":1:1: unknown field \"$foo\""),
     ] {
         assert_eq!(errors(text), [expected], "{text}");
     }

@@ -2,6 +2,10 @@
 //!
 //! Decoding takes names and aliases from here, `reload_class` the classes, and the option reference all of it.
 
+mod reference;
+
+pub use reference::reference;
+
 use crate::reload_class::ReloadClass;
 
 /// Where a key may stand.
