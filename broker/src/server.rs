@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering, Ordering::Relaxed};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwap;
 use config::options::Options;
@@ -16,17 +16,26 @@ use crate::accounts::Registry;
 use crate::auth::{Authenticator, Refusal};
 use crate::clock;
 use crate::cluster::Routes;
+use crate::files::Written;
 use crate::info;
+use crate::monitor::Monitoring;
 use crate::monitor::closed::ClosedClients;
 use crate::net::client::Client;
 use crate::net::dispatch::Tally;
 use crate::net::listener::{BindError, Listeners};
+use crate::reload::{Loaded, Origin};
+use crate::system::System;
 use crate::tls;
 
 /// Version of this server.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");
 /// Version of the reference whose protocol and behaviour this server keeps to; clients derive features from it.
 pub const COMPATIBLE_VERSION: &str = "2.15.1";
+
+/// Time given to connections to write their last bytes when the server stops.
+const DRAIN_MAX: Duration = Duration::from_secs(2);
+/// How often it is looked whether they have.
+const DRAIN_POLL: Duration = Duration::from_millis(10);
 
 /// Who this server is.
 #[derive(Debug)]
@@ -120,6 +129,12 @@ pub struct Server {
     pub listeners: Listeners,
     /// Clients that went, for monitoring.
     pub closed: ClosedClients,
+    /// Monitoring over HTTP.
+    pub monitoring: Monitoring,
+    /// Numbers of what the server says as a participant of its system account.
+    pub system: System,
+    /// Files that say where this server is; gone when they are dropped.
+    pub files: Mutex<Written>,
     options: ArcSwap<Options>,
     auth: ArcSwap<Authenticator>,
     client_tls: ArcSwap<Option<tls::Acceptor>>,
@@ -133,6 +148,10 @@ pub struct Server {
     stopped: Notify,
     /// When the options in force were loaded, and their digest.
     config_loaded: Mutex<(i64, Option<String>)>,
+    /// Where they can be loaded from again.
+    source: Origin,
+    /// Held by a reload while it runs.
+    reloading: tokio::sync::Mutex<()>,
 }
 
 /// Why the server does not start.
@@ -151,8 +170,8 @@ pub enum StartError {
 
 impl Server {
     /// Builds everything, opens the listeners and starts to serve.
-    pub async fn start(options: Options, digest: Option<String>) -> Result<Arc<Self>, StartError> {
-        let server = Arc::new(Self::build(options, digest)?);
+    pub async fn start(loaded: Loaded) -> Result<Arc<Self>, StartError> {
+        let server = Arc::new(Self::build(loaded)?);
         Listeners::open(&server).await?;
         crate::cluster::start(&server).await?;
         crate::system::start(&server);
@@ -161,7 +180,8 @@ impl Server {
         Ok(server)
     }
 
-    fn build(options: Options, digest: Option<String>) -> Result<Self, StartError> {
+    fn build(loaded: Loaded) -> Result<Self, StartError> {
+        let Loaded { options, digest, path, overrides } = loaded;
         let key = nkeys::KeyPair::new_server();
         let id = key.public_key();
         let name = options.server_name.clone().unwrap_or_else(|| id.clone());
@@ -172,6 +192,8 @@ impl Server {
         let info = info::template(&identity, &options);
         Ok(Self {
             closed: ClosedClients::new(options.limits.max_closed_clients as usize),
+            monitoring: Monitoring::new(&options)?,
+            system: System::default(),
             routes: Routes::new(&options, &identity)?,
             identity,
             accounts,
@@ -187,6 +209,9 @@ impl Server {
             info: RwLock::new(info),
             stopped: Notify::new(),
             config_loaded: Mutex::new((clock::unix_nanos(), digest)),
+            source: Origin { path, overrides },
+            reloading: tokio::sync::Mutex::new(()),
+            files: Mutex::default(),
         })
     }
 
@@ -220,6 +245,16 @@ impl Server {
     /// Notes that options with this digest were loaded now.
     pub fn set_config_loaded(&self, digest: Option<String>) {
         *self.config_loaded.lock() = (clock::unix_nanos(), digest);
+    }
+
+    /// Where the options can be loaded from again.
+    pub(crate) fn source(&self) -> &Origin {
+        &self.source
+    }
+
+    /// Held by a reload while it runs.
+    pub(crate) fn reloading(&self) -> &tokio::sync::Mutex<()> {
+        &self.reloading
     }
 
     /// Links to peers.
@@ -375,6 +410,7 @@ impl Server {
         tracing::info!("Initiating Shutdown...");
         crate::system::events::shutdown(self);
         self.listeners.close();
+        self.monitoring.close();
         for client in self.clients() {
             client.out.finish(b"", protocol::error::CloseReason::ServerShutdown);
         }
@@ -382,6 +418,14 @@ impl Server {
         self.stopped.notify_waiters();
         self.stopped.notify_one();
         tracing::info!("Server Exiting..");
+    }
+
+    /// Waits until the connections are closed, but not for ever.
+    pub async fn drain(&self) {
+        let until = clock::now() + DRAIN_MAX;
+        while (self.client_count() > 0 || self.routes.peer_count() > 0) && clock::now() < until {
+            tokio::time::sleep(DRAIN_POLL).await;
+        }
     }
 
     /// Waits for the end.

@@ -4,6 +4,7 @@
 //! configured for those who present nothing. Every failure looks the same to the client.
 
 mod password;
+mod renew;
 
 use std::sync::Arc;
 
@@ -11,6 +12,7 @@ use config::Secret;
 use config::options::{Credentials, Options, User};
 use hashbrown::HashMap;
 use protocol::info::ConnectOptions;
+pub use renew::Renewal;
 use routing::permission::{Pattern, Permissions, ResponseLimit, Responses, Rules};
 
 use crate::accounts::Registry;
@@ -152,8 +154,8 @@ impl Authenticator {
     /// Checks what a client presents.
     pub async fn authenticate(&self, presented: &Presented, tls: Option<&tls::Session>) -> Result<Grant, Refusal> {
         if self.map_certificates {
-            let names = tls.map(tls::Session::names).unwrap_or_default();
-            let name = names.iter().find(|name| self.users.contains_key(name.as_str()));
+            let users = self.users.keys().map(String::as_str);
+            let name = tls.and_then(|session| session.user(|name| self.users.contains_key(name), users));
             return name.ok_or(Refusal::Violation).and_then(|name| self.grant(name));
         }
         if let Some(name) = &presented.user

@@ -87,3 +87,65 @@ async fn whoever_may_only_answer_may_publish_nothing_else() {
     assert!(binding.responses.is_some());
     assert!(!binding.permissions.unwrap().can_publish(b"foo"));
 }
+
+/// What becomes of a connection of user `a` (or with a token) when the first configuration is replaced by the second.
+async fn renewed(presented: &Presented, before: &str, after: &str) -> Renewal {
+    let (before, after) = (options(before), options(after));
+    let accounts = Registry::new(&before);
+    let old = Authenticator::new(&before, &accounts);
+    let binding = old.authenticate(presented, None).await.unwrap().into_binding();
+    accounts.update(&after);
+    Authenticator::new(&after, &accounts).renew(&old, presented, None, &binding).await
+}
+
+#[tokio::test]
+async fn a_reload_leaves_alone_whom_it_does_not_concern() {
+    let hash = bcrypt::hash("pw", 4).unwrap();
+    let users = format!("accounts {{ A {{ users = [ {{user: a, password: \"{hash}\"}} ] }} }}");
+    let more = users.replace("users = [", "users = [ {user: b, password: pw}, ");
+    assert!(matches!(renewed(&password("a", "pw"), &users, &more).await, Renewal::Unchanged));
+    let token = Presented { token: Some(Secret::new("t")), ..Presented::default() };
+    let text = "authorization { token: t }";
+    assert!(matches!(renewed(&token, text, text).await, Renewal::Unchanged));
+}
+
+#[tokio::test]
+async fn a_reload_refuses_what_is_no_longer_good() {
+    let users = "accounts { A { users = [ {user: a, password: pw} ] }, B { users = [ {user: b, password: pw} ] } }";
+    let refused = renewed(&password("a", "pw"), users, &users.replace("a, password: pw", "a, password: other")).await;
+    assert!(matches!(refused, Renewal::Refused(Refusal::Violation)));
+    let typed = users.replace("a, password: pw", "a, password: pw, allowed_connection_types: [MQTT]");
+    assert!(matches!(renewed(&password("a", "pw"), users, &typed).await, Renewal::Refused(Refusal::ConnectionType)));
+    let token = Presented { token: Some(Secret::new("t")), ..Presented::default() };
+    let refused = renewed(&token, "authorization { token: t }", "authorization { token: u }").await;
+    assert!(matches!(refused, Renewal::Refused(Refusal::Violation)));
+    let refused = renewed(&Presented::default(), "port: 4222", "authorization { token: u }").await;
+    assert!(matches!(refused, Renewal::Refused(Refusal::Violation)));
+}
+
+#[tokio::test]
+async fn users_that_are_gone_or_moved_are_told_apart_from_refused_ones() {
+    let users = "accounts { A { users = [ {user: a, password: pw} ] }, B { users = [ {user: b, password: pw} ] } }";
+    for after in [
+        users.replace("user: a", "user: c"),
+        users.replace("user: a", "user: c").replace("user: b", "user: a"),
+        "accounts { B { users = [ {user: b, password: pw} ] } }".to_owned(),
+    ] {
+        assert!(matches!(renewed(&password("a", "pw"), users, &after).await, Renewal::Gone), "{after}");
+    }
+}
+
+#[tokio::test]
+async fn changed_rights_keep_open_rights_to_answer() {
+    let text = |rights: &str| {
+        format!("authorization {{ users = [ {{user: a, password: pw, permissions: {{ {rights} }} }} ] }}")
+    };
+    let before = text("subscribe: foo, allow_responses: true");
+    assert!(matches!(renewed(&password("a", "pw"), &before, &before).await, Renewal::Unchanged));
+    let after = renewed(&password("a", "pw"), &before, &text("subscribe: bar, allow_responses: true")).await;
+    let Renewal::Changed(binding) = after else { panic!("{after:?}") };
+    assert!(!binding.permissions.unwrap().can_subscribe(b"foo", None) && binding.responses.is_some());
+    let after = renewed(&password("a", "pw"), &before, &text("subscribe: foo")).await;
+    let Renewal::Changed(binding) = after else { panic!("{after:?}") };
+    assert!(binding.responses.is_none());
+}

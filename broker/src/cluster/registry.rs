@@ -75,7 +75,7 @@ impl RouteTls {
     /// Loads the material that the options name.
     pub fn new(options: &config::options::Tls) -> Result<Self, tls::TlsError> {
         Ok(Self {
-            acceptor: tls::Acceptor::new(options)?,
+            acceptor: tls::Acceptor::for_peers(options)?,
             connector: tls::Connector::new(options)?,
             check_known_urls: options.check_known_urls,
         })

@@ -22,7 +22,7 @@ use crate::net::sink::{Account, Subscription};
 /// Interest of the peer as this connection brought it, by what its lines name.
 #[derive(Debug, PartialEq, Eq, Hash)]
 pub struct InterestKey {
-    /// Origin cluster of a leaf node's interest.
+    /// Origin cluster of a leafnode's interest.
     pub origin: Option<Box<[u8]>>,
     /// Account.
     pub account: Box<[u8]>,

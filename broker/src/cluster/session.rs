@@ -215,6 +215,7 @@ impl Session {
                     payload: message.payload,
                 },
                 account: &lane.account,
+                publisher: None,
                 skip: None,
                 drop_for_slow: false,
                 dirty: &mut dirty,

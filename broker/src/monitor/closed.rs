@@ -2,55 +2,65 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use parking_lot::Mutex;
 
-use crate::clock;
+use super::connz::Snapshot;
 use crate::net::client::Client;
 
-/// A client that went.
-#[derive(Debug, Clone)]
-pub struct ClosedClient {
-    /// The connection; it holds no socket any more.
-    pub client: Arc<Client>,
-    /// When it went, in nanoseconds since 1970.
-    pub stopped_unix: i64,
-}
-
-/// The last clients that went, oldest first, up to a bound.
+/// The last clients that went, oldest first, up to a bound. Of each only what is shown is kept, not the connection itself.
 #[derive(Debug)]
 pub struct ClosedClients {
     max: usize,
-    clients: Mutex<VecDeque<ClosedClient>>,
-    total: std::sync::atomic::AtomicU64,
+    clients: Mutex<VecDeque<Arc<Snapshot>>>,
+    total: AtomicU64,
 }
 
 impl ClosedClients {
     /// Room for `max` clients (`max_closed_clients`).
     pub fn new(max: usize) -> Self {
-        Self { max, clients: Mutex::default(), total: std::sync::atomic::AtomicU64::new(0) }
+        Self { max, clients: Mutex::default(), total: AtomicU64::new(0) }
     }
 
     /// A client went now.
-    pub fn add(&self, client: &Arc<Client>) {
-        self.total.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-        if self.max == 0 {
-            return;
+    pub fn add(&self, client: &Client) {
+        self.total.fetch_add(1, Relaxed);
+        if self.max > 0 {
+            self.keep(Snapshot::closed(client, super::now()));
         }
+    }
+
+    fn keep(&self, snapshot: Snapshot) {
         let mut clients = self.clients.lock();
         if clients.len() >= self.max {
             clients.pop_front();
         }
-        clients.push_back(ClosedClient { client: Arc::clone(client), stopped_unix: clock::unix_nanos() });
+        clients.push_back(Arc::new(snapshot));
     }
 
     /// All that are remembered, oldest first.
-    pub fn all(&self) -> Vec<ClosedClient> {
+    pub fn all(&self) -> Vec<Arc<Snapshot>> {
         self.clients.lock().iter().cloned().collect()
     }
 
     /// Clients that ever went.
     pub fn total(&self) -> u64 {
-        self.total.load(std::sync::atomic::Ordering::Relaxed)
+        self.total.load(Relaxed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_last_are_remembered() {
+        let closed = ClosedClients::new(3);
+        for cid in 1..=5 {
+            closed.keep(Snapshot { cid, ..Snapshot::default() });
+        }
+        let kept: Vec<u64> = closed.all().iter().map(|snapshot| snapshot.cid).collect();
+        assert_eq!(kept, [3, 4, 5]);
     }
 }

@@ -120,6 +120,18 @@ impl Client {
         self.binding_epoch.fetch_add(1, Relaxed);
     }
 
+    /// Binds it anew unless it was bound otherwise since `old` was looked at: then somebody newer has decided.
+    pub fn rebind(&self, old: &Arc<Binding>, new: Arc<Binding>) -> bool {
+        let mut binding = self.binding.lock();
+        let current = binding.as_ref().is_some_and(|binding| Arc::ptr_eq(binding, old));
+        if current {
+            self.tracks_responses.store(new.responses.is_some(), Relaxed);
+            *binding = Some(new);
+            self.binding_epoch.fetch_add(1, Relaxed);
+        }
+        current
+    }
+
     /// Number of the binding.
     #[inline]
     pub fn binding_epoch(&self) -> u32 {

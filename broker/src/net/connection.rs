@@ -12,6 +12,7 @@ use super::buffer::ReadBuffer;
 use super::client::Client;
 use super::session::{Flow, Session};
 use super::stream::ReadHalf;
+use super::trace;
 use crate::server::Server;
 
 /// Pause of a publisher whose receivers are slow, per read (core-protocol, section 6: at most 10 ms).
@@ -62,7 +63,13 @@ async fn work(session: &mut Session, buffer: &mut ReadBuffer) -> Flow {
         if session.awaits_connect() && session.first_byte(bytes[0]).await == Flow::Close {
             return Flow::Close;
         }
-        let (flow, consumed) = match parse(bytes, session.limits()) {
+        let parsed = parse(bytes, session.limits());
+        if trace::is_on()
+            && let Ok(Step::Op { consumed, .. }) = &parsed
+        {
+            trace::received(session.client(), &bytes[..*consumed], session.traced_payload_max());
+        }
+        let (flow, consumed) = match parsed {
             Ok(Step::Op { op: Op::Publish(publish), consumed }) => (session.publish(&publish), consumed),
             Ok(Step::Op { op: Op::Connect(json), consumed }) => (session.connect(json).await, consumed),
             Ok(Step::Op { op, consumed }) => (session.handle(&op), consumed),

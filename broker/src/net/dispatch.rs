@@ -10,6 +10,7 @@ use routing::interest::Count;
 use super::flush::DirtySet;
 use super::outbound::Appended;
 use super::sink::{Account, Sink, Subscription};
+use super::trace;
 use crate::server::Stats;
 
 /// A message on its way, all slices of the buffer it was read into.
@@ -90,6 +91,8 @@ pub struct Dispatch<'a> {
     pub message: Message<'a>,
     /// The account it is in.
     pub account: &'a Account,
+    /// The client that published it, if it is one of this server's.
+    pub publisher: Option<u64>,
     /// Connection that must not get it: the publisher, if it does not want its own messages.
     pub skip: Option<u64>,
     /// Leave slow receivers out instead of slowing the publisher.
@@ -115,6 +118,9 @@ impl Dispatch<'_> {
         let headers = header_len > 0 && client.headers();
         let payload = if headers { payload } else { &payload[header_len..] };
         let header_len = headers.then_some(header_len);
+        if trace::is_on() {
+            trace::sent(client, subject, sid, reply, payload.len());
+        }
         let appended = client.out.append_message(payload.len(), |buffer| {
             encode::msg_header(buffer, subject, sid, reply, header_len, payload.len());
             buffer.extend_from_slice(payload);
@@ -156,7 +162,7 @@ impl Deliver<Sink> for Dispatch<'_> {
                 }
                 self.to_client(client, &subscription.sid)
             }
-            Sink::Internal(internal) => internal.deliver(&self.message),
+            Sink::Internal(internal) => internal.deliver(&self.message, self.publisher),
             Sink::Route(_) => false,
         }
     }

@@ -23,8 +23,6 @@ use crate::tls;
 const BACKLOG: i32 = 4096;
 /// Pause after a failed accept, which mostly means that the process is out of descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
-/// First byte of a TLS handshake.
-const TLS_HANDSHAKE: u8 = 0x16;
 
 /// A listener does not open.
 #[derive(Debug, thiserror::Error)]
@@ -150,6 +148,7 @@ async fn greet(server: Arc<Server>, stream: TcpStream, peer: SocketAddr) {
                 client.refuse(error::CONNECTIONS_EXCEEDED, CloseReason::MaximumConnectionsExceeded);
             }
         },
+        Err(e) if e.is_noise() => tracing::debug!("{peer} - cid:{id} - TLS handshake error: {e}"),
         Err(e) => tracing::error!("{peer} - cid:{id} - TLS handshake error: {e}"),
     }
 }
@@ -172,29 +171,31 @@ async fn handshake(
         return Ok((Arc::new(client), read));
     };
     let first = options.tls.as_ref().map(|tls| tls.handshake_first).unwrap_or_default();
-    let mut speaks_first = match first {
+    let handshake_first = match first {
         HandshakeFirst::Off => false,
         HandshakeFirst::On => true,
-        HandshakeFirst::Auto(wait) => sniff(&mut socket, wait).await == Some(TLS_HANDSHAKE),
+        HandshakeFirst::Auto(wait) => sniff(&mut socket, wait).await == Some(tls::HANDSHAKE_RECORD),
     };
-    if !speaks_first {
+    if !handshake_first {
         // The client object exists only with its write half, so INFO is written to the socket itself here.
         let info = server.info_before_tls(id, peer);
         socket.write_all(&info).await?;
-        if options.listen.allow_non_tls {
-            speaks_first = sniff(&mut socket, acceptor.timeout()).await == Some(TLS_HANDSHAKE);
-            if !speaks_first {
-                let (read, write) = socket.split();
-                return Ok((Arc::new(client(write)), read));
-            }
+        if options.listen.allow_non_tls
+            && sniff(&mut socket, acceptor.timeout()).await != Some(tls::HANDSHAKE_RECORD)
+        {
+            let (read, write) = socket.split();
+            return Ok((Arc::new(client(write)), read));
         }
     }
-    let info_after = speaks_first && first != HandshakeFirst::Off;
+    if !acceptor.admit() {
+        socket.write_all(&protocol::client::encode::err(error::THROTTLED)).await?;
+        return Err(tls::TlsError::Throttled);
+    }
     let (stream, session) = acceptor.accept(socket).await?;
     let (read, write) = split_tls(stream.into());
     let client = client(write);
     client.identity.lock().tls = Some(session);
-    if info_after {
+    if handshake_first {
         say_hello(server, &client);
     }
     Ok((Arc::new(client), read))

@@ -10,3 +10,4 @@ pub mod outbound;
 pub mod session;
 pub mod sink;
 pub mod stream;
+pub mod trace;

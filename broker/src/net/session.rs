@@ -102,6 +102,16 @@ impl Session {
         &self.limits
     }
 
+    /// The connection.
+    pub fn client(&self) -> &Client {
+        &self.client
+    }
+
+    /// Bytes of a payload that the trace shows; zero is all.
+    pub fn traced_payload_max(&self) -> usize {
+        self.server.options().limits.max_traced_msg_len.unwrap_or(0) as usize
+    }
+
     /// When `on_timer` is due.
     pub fn deadline(&self) -> Instant {
         self.deadline
@@ -128,6 +138,11 @@ impl Session {
         if available > 0 {
             self.last_received = clock::now();
         }
+        self.refresh_binding();
+    }
+
+    /// Looks whether a reload has changed rights.
+    fn refresh_binding(&mut self) {
         let epoch = self.client.binding_epoch();
         if epoch != self.binding_epoch {
             self.take_binding(epoch);
@@ -170,11 +185,8 @@ impl Session {
     /// CONNECT.
     pub async fn connect(&mut self, json: &[u8]) -> Flow {
         let Ok(connect) = serde_json::from_slice::<ConnectOptions>(json) else {
-            return self.close(CloseReason::ParseError);
+            return self.close(CloseReason::ProtocolViolation);
         };
-        if connect.lang.as_deref().is_none_or(str::is_empty) && connect.cluster.is_some() {
-            return self.refuse(error::CONNECTED_TO_WRONG_PORT, CloseReason::IncorrectPort);
-        }
         match Settings::from_connect(&connect, !self.server.options().listen.no_header_support) {
             Ok(settings) => self.settings = settings,
             Err(refusal) => return self.refuse_connect(refusal),
@@ -199,21 +211,28 @@ impl Session {
             ConnectError::InvalidProtocol => CloseReason::BadClientProtocolVersion,
             ConnectError::NoRespondersNeedsHeaders => CloseReason::NoRespondersRequiresHeaders,
             ConnectError::AccountNamed => CloseReason::AuthenticationFailure,
-            ConnectError::WrongPort => CloseReason::IncorrectPort,
         };
         self.refuse(&refusal.to_string(), reason)
     }
 
     async fn authenticate(&mut self, presented: Presented) -> Flow {
         let tls = self.client.identity.lock().tls.clone();
-        let result = self.server.auth().authenticate(&presented, tls.as_ref()).await;
-        self.client.identity.lock().credentials = presented;
-        match result {
-            Ok(grant) => self.enter_account(Arc::new(grant.into_binding())),
-            Err(refusal) => {
-                self.server.on_auth_error(&self.client, &refusal);
-                self.refuse(error::AUTHORIZATION_VIOLATION, CloseReason::AuthenticationFailure)
+        loop {
+            let auth = self.server.auth();
+            let result = auth.authenticate(&presented, tls.as_ref()).await;
+            self.client.identity.lock().credentials = presented.clone();
+            let flow = match result {
+                Ok(grant) => self.enter_account(Arc::new(grant.into_binding())),
+                Err(refusal) => {
+                    self.server.on_auth_error(&self.client, &refusal);
+                    self.refuse(error::AUTHORIZATION_VIOLATION, CloseReason::AuthenticationFailure)
+                }
+            };
+            // A reload may have looked at the bound clients before this one was bound.
+            if flow == Flow::Close || Arc::ptr_eq(&auth, &self.server.auth()) {
+                return flow;
             }
+            self.leave_account();
         }
     }
 
@@ -251,6 +270,7 @@ impl Session {
         let server_max = self.server.options().limits.max_payload as usize;
         let account_max = self.binding.as_ref().and_then(|binding| binding.account.limits().payload_max);
         self.limits.payload_max = Some(account_max.map_or(server_max, |max| max.min(server_max)));
+        self.drop_for_slow = self.server.options().listen.no_fast_producer_stall;
     }
 
     /// PUB and HPUB.
@@ -279,6 +299,7 @@ impl Session {
         let mut dispatch = Dispatch {
             message,
             account,
+            publisher: Some(self.client.id),
             skip: (!self.settings.echo).then_some(self.client.id),
             drop_for_slow: self.drop_for_slow,
             dirty: &mut self.dirty,
@@ -340,8 +361,12 @@ impl Session {
     }
 
     fn subscribe(&mut self, subject: &[u8], queue: Option<&[u8]>, sid: &[u8]) -> Flow {
+        let client = Arc::clone(&self.client);
+        // A reload changes rights first and then looks through the subscriptions: either it finds this one, or its rights hold.
+        let mut subscriptions = client.subscriptions.lock();
+        self.refresh_binding();
         let Some(binding) = self.binding.as_ref() else { return Flow::Close };
-        let subscription = Subscription::local(Sink::Client(Arc::clone(&self.client)), subject, queue, sid);
+        let subscription = Subscription::local(Sink::Client(Arc::clone(&client)), subject, queue, sid);
         let options = self.server.options();
         let account_max = binding.account.limits().subscriptions_max;
         let count_max = match (options.limits.max_subscriptions, account_max) {
@@ -350,12 +375,8 @@ impl Session {
         };
         let tokens_max = options.limits.max_sub_tokens.map(usize::from);
         let permissions = binding.permissions.as_deref();
-        let result = self.client.subscriptions.lock().add(
-            &binding.account,
-            subscription,
-            permissions,
-            (count_max, tokens_max),
-        );
+        let result = subscriptions.add(&binding.account, subscription, permissions, (count_max, tokens_max));
+        drop(subscriptions);
         match result {
             Ok(Subscribed::Added) => {
                 self.server.routes().mark_dirty(&mut self.dirty);

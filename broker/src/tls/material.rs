@@ -25,6 +25,9 @@ const SUITES_1_3: [SupportedCipherSuite; 3] = [
     cipher_suite::TLS13_CHACHA20_POLY1305_SHA256,
 ];
 
+static FROM_1_2: [&SupportedProtocolVersion; 2] = [&rustls::version::TLS13, &rustls::version::TLS12];
+static FROM_1_3: [&SupportedProtocolVersion; 1] = [&rustls::version::TLS13];
+
 /// Algorithms that the options allow.
 pub(super) fn provider(options: &Tls) -> Arc<CryptoProvider> {
     let mut provider = default_provider();
@@ -67,8 +70,8 @@ fn group(curve: Curve) -> &'static dyn SupportedKxGroup {
 /// Protocol versions that the options allow.
 pub(super) fn versions(options: &Tls) -> &'static [&'static SupportedProtocolVersion] {
     match options.min_version {
-        TlsVersion::V1_2 => &[&rustls::version::TLS13, &rustls::version::TLS12],
-        TlsVersion::V1_3 => &[&rustls::version::TLS13],
+        TlsVersion::V1_2 => &FROM_1_2,
+        TlsVersion::V1_3 => &FROM_1_3,
     }
 }
 

@@ -73,6 +73,25 @@ impl<S> Subscription<S> {
         Self { filter, ..self }
     }
 
+    /// The same subscription under another filter, with its counters.
+    #[must_use]
+    pub fn refiltered(&self, filter: Option<DeliveryFilter>) -> Self
+    where
+        S: Clone,
+    {
+        Self {
+            sink: self.sink.clone(),
+            side: self.side,
+            subject: self.subject.clone(),
+            queue: self.queue.clone(),
+            sid: self.sid.clone(),
+            filter,
+            weight: AtomicU32::new(self.weight()),
+            delivered: AtomicU64::new(self.delivered()),
+            max: AtomicU64::new(self.max()),
+        }
+    }
+
     /// Members of the queue group it stands for.
     pub fn weight(&self) -> u32 {
         self.weight.load(Ordering::Relaxed)
@@ -198,6 +217,22 @@ impl<S: Clone + PartialEq> Interest<S> {
             self.generation.fetch_add(1, Ordering::Release);
         }
         removed
+    }
+
+    /// Puts `new` in the place of `old`, so that no message falls between them. Both have the same subject and queue, so peers
+    /// need not be told. False if the old one was gone already.
+    pub fn replace(&self, old: &Arc<Subscription<S>>, new: &Arc<Subscription<S>>) -> bool {
+        assert!(old.subject == new.subject && old.queue == new.queue, "a subscription replaced by another one");
+        let mut inner = self.inner.write();
+        let queue = old.queue.as_deref();
+        let same = |other: &Arc<Subscription<S>>| Arc::ptr_eq(other, old);
+        let replaced = inner.subscriptions.remove(&old.subject, queue, same).is_some();
+        if replaced {
+            let inserted = inner.subscriptions.insert(&new.subject, queue, Arc::clone(new));
+            assert!(inserted.is_ok(), "a subject that was in the trie is not valid");
+            self.generation.fetch_add(1, Ordering::Release);
+        }
+        replaced
     }
 
     /// Sets the weight of a peer's queue interest.

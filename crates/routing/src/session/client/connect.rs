@@ -38,9 +38,6 @@ pub enum ConnectError {
     /// A client tried to name its account itself (CVE-2022-24450).
     #[error("Authorization Violation")]
     AccountNamed,
-    /// The connection speaks the protocol of a route.
-    #[error("attempted to connect to a client port as a route")]
-    WrongPort,
 }
 
 impl Settings {

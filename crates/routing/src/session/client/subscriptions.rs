@@ -113,7 +113,7 @@ impl<S: Clone + PartialEq> Subscriptions<S> {
         account.interest.remove(account.name(), subscription);
     }
 
-    /// Ends those that new rights no longer cover and gives the text for each.
+    /// Ends those that new rights no longer cover and gives the text for each; the others are held to the new denies.
     pub fn retain_permitted(&mut self, account: &Account<S>, permissions: &Permissions) -> Vec<String> {
         let mut lost = Vec::new();
         self.by_sid.retain(|sid, subscription| {
@@ -123,8 +123,16 @@ impl<S: Clone + PartialEq> Subscriptions<S> {
                 let denied = denied(&subscription.subject, queue);
                 lost.push(format!("{denied} (sid \"{}\")", String::from_utf8_lossy(sid)));
                 account.interest.remove(account.name(), subscription);
+                return false;
             }
-            keep
+            let filter = permissions.delivery_filter(&subscription.subject, queue);
+            if filter != subscription.filter {
+                let refiltered = Arc::new(subscription.refiltered(filter));
+                if account.interest.replace(subscription, &refiltered) {
+                    *subscription = refiltered;
+                }
+            }
+            true
         });
         lost
     }
@@ -249,6 +257,23 @@ mod tests {
         let lost = table.retain_permitted(&account, &denying("a"));
         assert_eq!(lost, ["Permissions Violation for Subscription to \"a\" using queue \"q\" (sid \"7\")"]);
         assert_eq!((table.len(), account.interest.len()), (1, 1));
+        table.clear(&account, true);
+        assert!(account.interest.is_empty());
+    }
+
+    #[test]
+    fn a_subscription_that_stays_is_held_to_the_new_denies() {
+        let (account, mut table) = (account(), Subscriptions::default());
+        table.add(&account, subscription("a.*", None, "1"), None, UNLIMITED).unwrap();
+        table.remove(&account, b"1", Some(3));
+        table.iter().next().unwrap().count();
+        assert!(table.retain_permitted(&account, &denying("a.b")).is_empty());
+        let held = Arc::clone(table.iter().next().unwrap());
+        assert!(held.denies(b"a.b") && !held.denies(b"a.c"));
+        assert_eq!((held.delivered(), held.max(), account.interest.len()), (1, 3, 1));
+        account.interest.for_each(|entry| assert!(Arc::ptr_eq(entry, &held)));
+        assert!(table.retain_permitted(&account, &Permissions::default()).is_empty());
+        assert!(!table.iter().next().unwrap().denies(b"a.b"));
         table.clear(&account, true);
         assert!(account.interest.is_empty());
     }
