@@ -16,6 +16,7 @@ pub mod schema;
 mod secret;
 mod validate;
 
+pub use decode::strip_variables;
 pub use diagnostic::{Diagnostic, Position};
 pub use diff::{Change, diff};
 pub use duration::format_duration;

@@ -7,6 +7,7 @@ mod cluster;
 mod field;
 mod tls;
 mod top;
+mod variables;
 
 #[cfg(test)]
 mod tests;
@@ -15,6 +16,7 @@ use std::collections::BTreeMap;
 
 pub(crate) use address::{check_advertise, parse_host_port, parse_route_url};
 use field::Field;
+pub use variables::strip_variables;
 
 use crate::diagnostic::{Diagnostic, Position};
 use crate::lang::{Kind, Map, Value};

@@ -96,6 +96,14 @@ impl Map {
         self.entries.iter()
     }
 
+    pub(crate) fn iter_mut(&mut self) -> btree_map::IterMut<'_, String, Entry> {
+        self.entries.iter_mut()
+    }
+
+    pub(crate) fn retain(&mut self, mut keep: impl FnMut(&str, &Entry) -> bool) {
+        self.entries.retain(|key, entry| keep(key, entry));
+    }
+
     /// Number of entries.
     pub fn len(&self) -> usize {
         self.entries.len()

@@ -27,9 +27,13 @@ pub(crate) fn examples() -> Vec<(PathBuf, String)> {
     let directory = repository("docs/examples/config");
     let mut examples: Vec<(PathBuf, String)> = std::fs::read_dir(&directory)
         .unwrap_or_else(|error| panic!("{}: {error}", directory.display()))
-        .map(|entry| entry.unwrap().path())
+        .map(|entry| entry.unwrap_or_else(|error| panic!("{}: {error}", directory.display())).path())
         .filter(|path| path.extension().is_some_and(|extension| extension == "conf"))
-        .map(|path| (path.clone(), std::fs::read_to_string(&path).unwrap()))
+        .map(|path| {
+            let text =
+                std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+            (path, text)
+        })
         .collect();
     examples.sort();
     assert!(examples.len() >= 4, "only {} examples in {}", examples.len(), directory.display());
