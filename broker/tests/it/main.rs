@@ -11,10 +11,13 @@
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 mod auth;
+mod cli;
 mod cluster;
 mod compare;
 mod core_protocol;
 mod monitor;
+mod reload;
+mod tls;
 
 use testkit::{Builder, Server, Target};
 

@@ -10,10 +10,12 @@ use rcgen::{
 };
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer, ServerName};
 use rustls::{ClientConfig, RootCertStore};
+use sha2::{Digest, Sha256};
+use tokio::io::AsyncReadExt;
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
-use crate::client::Io;
+use crate::client::{Client, Io};
 use crate::wait::{PATIENCE, within};
 
 /// A certificate authority.
@@ -113,6 +115,11 @@ impl Identity {
         self.key.subject_public_key_info()
     }
 
+    /// What `pinned_certs` lists: SHA-256 of the public key, in hex.
+    pub fn pin(&self) -> String {
+        Sha256::digest(self.public_key_der()).iter().map(|byte| format!("{byte:02x}")).collect()
+    }
+
     /// Writes `<name>-cert.pem` and `<name>-key.pem` into a directory.
     pub fn write(&self, dir: &Path, name: &str) {
         for (suffix, text) in [("cert", self.pem.clone()), ("key", self.key_pem())] {
@@ -122,6 +129,31 @@ impl Identity {
             }
         }
     }
+}
+
+/// A client over TLS that has read the greeting in clear, as most servers send it.
+///
+/// An error says that the handshake failed. With TLS 1.3 a refused client certificate shows only at the next read.
+pub async fn client(
+    address: SocketAddr,
+    authority: &Authority,
+    identity: Option<&Identity>,
+) -> std::io::Result<Client> {
+    let mut stream = within(PATIENCE, "TCP connect", TcpStream::connect(address)).await?;
+    let greeting = within(PATIENCE, "the greeting", read_line(&mut stream)).await?;
+    let mut client = Client::over(Box::new(upgrade(stream, authority, identity).await?));
+    client.infos.push(greeting);
+    Ok(client)
+}
+
+/// Reads INFO byte by byte, so that nothing of the handshake is taken.
+async fn read_line(stream: &mut TcpStream) -> std::io::Result<serde_json::Value> {
+    let mut line = Vec::new();
+    while !line.ends_with(b"\n") {
+        line.push(stream.read_u8().await?);
+    }
+    let text = line.strip_prefix(b"INFO ").unwrap_or(&line);
+    Ok(serde_json::from_slice(text)?)
 }
 
 /// A TLS connection to a server on the loopback address, made over a fresh TCP connection.

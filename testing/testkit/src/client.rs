@@ -261,6 +261,26 @@ impl Client {
         }
     }
 
+    /// Reads until a PONG (`true`) or the end of the connection (`false`).
+    pub async fn read_until_pong(&mut self) -> bool {
+        loop {
+            match within(PATIENCE, "a PONG or the end", self.next_or_end()).await {
+                None => return false,
+                Some(frame) if frame.bytes == b"PONG\r\n" => return true,
+                Some(_) => {}
+            }
+        }
+    }
+
+    /// Reads whatever comes until the server closes, protocol or not, and returns it as text.
+    pub async fn read_until_lost(&mut self) -> String {
+        within(PATIENCE, "the server closes", async {
+            while matches!(self.stream.read_buf(&mut self.unread).await, Ok(size) if size > 0) {}
+        })
+        .await;
+        String::from_utf8_lossy(&std::mem::take(&mut self.unread)).into_owned()
+    }
+
     /// Reads until the server closes and returns all that came.
     pub async fn read_to_end(&mut self) -> Vec<Frame> {
         let mut frames = Vec::new();

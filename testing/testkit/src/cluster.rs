@@ -18,12 +18,20 @@ pub struct Member {
     pub top: String,
     /// User and password in the route URL, as `user:password@`.
     pub route_user: String,
+    /// Files in its directory.
+    pub files: Vec<(String, String)>,
 }
 
 impl Member {
     /// A member without anything special.
     pub fn new(target: &Target) -> Self {
-        Self { target: target.clone(), cluster: String::new(), top: String::new(), route_user: String::new() }
+        Self {
+            target: target.clone(),
+            cluster: String::new(),
+            top: String::new(),
+            route_user: String::new(),
+            files: Vec::new(),
+        }
     }
 
     /// With lines inside the `cluster` block.
@@ -41,6 +49,12 @@ impl Member {
     /// Dialing with these credentials, written `user:password@`.
     pub fn route_user(mut self, user: &str) -> Self {
         self.route_user = user.to_owned();
+        self
+    }
+
+    /// With a file in its directory.
+    pub fn file(mut self, name: &str, text: &str) -> Self {
+        self.files.push((name.to_owned(), text.to_owned()));
         self
     }
 
@@ -82,7 +96,11 @@ impl Cluster {
                 servers.first().map(|first| format!("\"nats-route://{user}{}\"", first.cluster_addr()));
             let routes: Vec<String> = route.into_iter().collect();
             let config = member.config(index, &routes);
-            servers.push(Builder::new(&member.target).config(config).monitoring().start().await);
+            let mut builder = Builder::new(&member.target).config(config).monitoring();
+            for (name, text) in member.files {
+                builder = builder.file(&name, text);
+            }
+            servers.push(builder.start().await);
         }
         Self { servers }
     }

@@ -10,6 +10,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use tempfile::TempDir;
 
+use crate::certs::Identity;
 use crate::http::{self, Response};
 use crate::target::Target;
 use crate::wait::{eventually, eventually_ok, within};
@@ -99,6 +100,12 @@ impl Builder {
     pub fn file(mut self, name: &str, text: impl Into<String>) -> Self {
         self.files.push((name.to_owned(), text.into()));
         self
+    }
+
+    /// With an identity in its directory, as `<name>-cert.pem` and `<name>-key.pem`.
+    pub fn identity(self, name: &str, identity: &Identity) -> Self {
+        self.file(&format!("{name}-cert.pem"), identity.pem())
+            .file(&format!("{name}-key.pem"), identity.key_pem())
     }
 
     /// With the monitoring port.
@@ -370,7 +377,7 @@ fn outcomes(log: &str) -> Vec<Result<(), String>> {
     log.lines()
         .filter_map(|line| match line.split_once(RELOAD_FAILED) {
             Some((_, reason)) => Some(Err(reason.to_owned())),
-            None => line.ends_with(RELOAD_DONE).then_some(Ok(())),
+            None => line.contains(RELOAD_DONE).then_some(Ok(())),
         })
         .collect()
 }

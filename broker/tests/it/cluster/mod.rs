@@ -23,7 +23,7 @@ use testkit::{Client, eventually};
 /// Waits until all that `subscriber` has subscribed to so far is known where `publisher` is connected.
 ///
 /// Interest of one account travels in order, so it is enough to see a probe subscribed to last come through.
-async fn settle(publisher: &mut Client, subscriber: &mut Client) {
+pub(crate) async fn settle(publisher: &mut Client, subscriber: &mut Client) {
     static PROBES: AtomicUsize = AtomicUsize::new(0);
     let subject = format!("settle.{}", PROBES.fetch_add(1, Ordering::Relaxed));
     subscriber.op(&format!("SUB {subject} settle")).await;

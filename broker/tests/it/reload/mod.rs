@@ -1,0 +1,6 @@
+//! Reload of the configuration while clients and routes are connected.
+
+mod cluster;
+mod failures;
+mod options;
+mod users;
