@@ -8,7 +8,7 @@ use std::time::Duration;
 use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 use k8s_openapi::jiff::Timestamp;
-use kube::api::{ObjectMeta, PostParams};
+use kube::api::{DeleteParams, ObjectMeta, PostParams, Preconditions};
 use kube::{Api, Client};
 use tokio::time::{Instant, sleep};
 
@@ -76,18 +76,21 @@ impl Elector {
         }
     }
 
-    /// Gives the lease back, so that the next leader need not wait. Failing to only costs that wait.
+    /// Gives the lease back by removing it: the next leader need not wait, and nothing stays behind when the operator
+    /// is uninstalled. Failing to only costs that wait.
     pub async fn release(&mut self) {
-        let Ok(Some(mut lease)) = self.api.get_opt(LEASE).await else {
+        let Ok(Some(lease)) = self.api.get_opt(LEASE).await else {
             return;
         };
-        let Some(spec) =
-            lease.spec.as_mut().filter(|spec| spec.holder_identity.as_ref() == Some(&self.identity))
-        else {
+        let holder = lease.spec.as_ref().and_then(|spec| spec.holder_identity.as_ref());
+        if holder != Some(&self.identity) {
             return;
-        };
-        spec.holder_identity = None;
-        if let Err(error) = self.api.replace(LEASE, &PostParams::default(), &lease).await {
+        }
+        // Exactly what was just seen to be ours, never what another candidate took meanwhile.
+        let preconditions =
+            Preconditions { uid: lease.metadata.uid, resource_version: lease.metadata.resource_version };
+        let parameters = DeleteParams { preconditions: Some(preconditions), ..DeleteParams::default() };
+        if let Err(error) = self.api.delete(LEASE, &parameters).await {
             tracing::debug!(%error, "the lease could not be given back");
         }
     }

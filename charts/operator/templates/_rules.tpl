@@ -82,7 +82,7 @@
   - leases
   verbs:
   - create
+  - delete
   - get
-  - patch
   - update
 {{- end -}}

@@ -43,7 +43,7 @@ pub const WATCHED: &[Access] = &[
 pub const OWN_NAMESPACE: &[Access] = &[Access {
     group: "coordination.k8s.io",
     resources: &["leases"],
-    verbs: &["create", "get", "patch", "update"],
+    verbs: &["create", "delete", "get", "update"],
 }];
 
 /// Rules as Kubernetes writes them.

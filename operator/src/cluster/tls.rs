@@ -69,8 +69,8 @@ pub fn issue(
     let authority_key = KeyPair::from_pem(&authority.key).map_err(failed)?;
     let issuer = Issuer::from_ca_cert_pem(&authority.certificate, authority_key).map_err(failed)?;
     let mut parameters = CertificateParams::new(names.to_vec()).map_err(failed)?;
-    let common_name = names.first().cloned().unwrap_or_default();
-    parameters.distinguished_name.push(DnType::CommonName, common_name);
+    // Names stand in the extension; the common name may have 64 characters only, which a host name can exceed.
+    parameters.distinguished_name.push(DnType::CommonName, "nats");
     parameters.use_authority_key_identifier_extension = true;
     parameters.key_usages = vec![KeyUsagePurpose::DigitalSignature, KeyUsagePurpose::KeyEncipherment];
     parameters.extended_key_usages =

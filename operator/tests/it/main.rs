@@ -1,2 +1,12 @@
-//! Tests of the operator against a real API server.
-fn main() {}
+//! Tests of the operator against a real API server, with the real StatefulSet controller and garbage collector, a
+//! small stand-in for the kubelet, and real servers.
+//!
+//! `MYELIN_KUBENODE` names the one-node Kubernetes (`make kubernetes` prints it), `MYELIN_BROKER` the server binary;
+//! without the second the one that `cargo build -p broker` left is used. `make test` sets both.
+
+mod crd;
+mod faults;
+mod golden;
+mod lifecycle;
+mod security;
+mod support;

@@ -24,8 +24,6 @@ pub enum AuthMode {
         .message("auth.mode None lets everybody in: set auth.allowAnonymous to true if that is meant, or use mode Config with accounts"),
     validation = Rule::new("self.mode != 'None' || !has(self.accounts)")
         .message("auth.accounts has no effect in auth.mode None: remove accounts, or use mode Config"),
-    validation = Rule::new("self.mode != 'Config' || (has(self.accounts) && self.accounts.exists(a, has(a.users) && size(a.users) > 0))")
-        .message("nobody could connect: add an account with a user to auth.accounts, or let everybody in with auth.mode None and auth.allowAnonymous true"),
     validation = Rule::new("!has(self.accounts) || self.accounts.all(a, a.name != self.systemAccount)")
         .message("the operator fills auth.systemAccount itself: give the account in auth.accounts another name")
 )]

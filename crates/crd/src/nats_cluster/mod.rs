@@ -64,6 +64,8 @@ pub const REPLICAS_MAX: i32 = 35;
         .message("clusterName cannot change once the cluster exists: restore the old value, or create a new NatsCluster"),
     validation = Rule::new("self.clients.port != self.routes.port && self.clients.port != self.monitoring.port && self.routes.port != self.monitoring.port")
         .message("give clients.port, routes.port and monitoring.port three different numbers"),
+    validation = Rule::new("self.auth.mode != 'Config' || (has(self.auth.accounts) && self.auth.accounts.exists(a, has(a.users) && size(a.users) > 0))")
+        .message("nobody could connect: add an account with a user to auth.accounts, or let everybody in with auth.mode None and auth.allowAnonymous true"),
     validation = Rule::new("!has(self.clients.noAuthUser) || self.auth.allowAnonymous")
         .message("clients.noAuthUser lets clients in without a password: set auth.allowAnonymous to true as well, or remove noAuthUser")
 )]
