@@ -72,7 +72,7 @@ chart: ## Pack both charts
 .PHONY: bench
 bench: ## Measure the broker and the reference server alternately
 	$(CARGO) build --release -p broker -p bench
-	$(TARGET)/release/bench compare $(TARGET)/release/myelin "$$(testing/tools/build.sh)/nats-server"
+	$(TARGET)/release/bench compare --ours $(TARGET)/release/myelin --reference "$$(testing/tools/build.sh)/nats-server"
 
 .PHONY: fuzz
 fuzz: ## Fuzz every parser for FUZZ_SECONDS each

@@ -86,6 +86,10 @@ func (f *first) run() error {
 		return err
 	}
 	f.say("names and volumes ready")
+	// Written here, not by the command that started the cluster: that one may have been interrupted.
+	if err := os.WriteFile(f.outside.path("ready"), nil, 0o644); err != nil {
+		return err
+	}
 	f.say(readyLine)
 	f.progress.Close()
 	return <-f.supervisor.failed

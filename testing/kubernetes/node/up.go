@@ -124,7 +124,7 @@ func (s state) follow(progress *os.File, started time.Time) error {
 	lines := bufio.NewScanner(progress)
 	for lines.Scan() {
 		if lines.Text() == readyLine {
-			return os.WriteFile(s.path("ready"), nil, 0o644)
+			return nil
 		}
 		fmt.Printf("%5.1f s  %s\n", time.Since(started).Seconds(), lines.Text())
 	}
