@@ -67,6 +67,7 @@ struct Prepared {
     /// `None` if nothing changes: an open file that has been moved away stays the one that is written.
     log: Option<logging::Prepared>,
     client_tls: Option<Acceptor>,
+    monitoring_tls: Option<Acceptor>,
     route_tls: Option<RouteTls>,
 }
 
@@ -112,14 +113,16 @@ fn check(old: &Options, loaded: config::Loaded) -> Result<Prepared, ReloadError>
     // Files may hold new certificates under the old names, so they are read again in any case.
     let client_tls = options.tls.as_ref().map(Acceptor::new).transpose();
     let client_tls = client_tls.map_err(|source| ReloadError::Tls { section: "tls", source })?;
+    let monitoring_tls = crate::monitor::load_tls(&options);
+    let monitoring_tls = monitoring_tls.map_err(|source| ReloadError::Tls { section: "tls", source })?;
     let route_tls = options.cluster.as_ref().and_then(|cluster| cluster.tls.as_ref()).map(RouteTls::new).transpose();
     let route_tls = route_tls.map_err(|source| ReloadError::Tls { section: "cluster tls", source })?;
-    Ok(Prepared { options, digest, changes, log, client_tls, route_tls })
+    Ok(Prepared { options, digest, changes, log, client_tls, monitoring_tls, route_tls })
 }
 
 /// The second pass.
 async fn commit(server: &Arc<Server>, prepared: Prepared) {
-    let Prepared { options, digest, changes, log, client_tls, route_tls } = prepared;
+    let Prepared { options, digest, changes, log, client_tls, monitoring_tls, route_tls } = prepared;
     let (old, old_auth) = (server.options(), server.auth());
     if let Some(log) = log {
         log.commit();
@@ -129,6 +132,7 @@ async fn commit(server: &Arc<Server>, prepared: Prepared) {
     let auth = Arc::new(Authenticator::new(&options, &server.accounts));
     let options = Arc::new(options);
     server.replace(Arc::clone(&options), auth, Arc::new(client_tls));
+    server.monitoring.set_tls(monitoring_tls);
     clients::sweep(server, &old_auth).await;
     announce(server, &old, &options);
     routes::apply(server, &old, &options, route_tls).await;

@@ -3,6 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
+use api::Time;
 use api::duration::uptime_text;
 use api::monitor::{ClusterVarz, KindCounts, Varz};
 use config::options::{Address, Cluster, Options, RoutePool, Tls, WriteTimeout};
@@ -11,6 +12,7 @@ use super::accounts::count;
 use super::{now, process, signed, subsz, time};
 use crate::clock;
 use crate::server::{Server, Stats};
+use crate::tls::Acceptor;
 
 /// Time of a TLS handshake that is shown where no TLS is configured.
 const TLS_TIMEOUT_DEFAULT: f64 = 2.0;
@@ -33,7 +35,7 @@ pub fn varz(server: &Server) -> Varz {
         auth_required: info.auth_required,
         tls_required: info.tls_required,
         tls_verify: info.tls_verify,
-        connect_urls: server.client_urls(),
+        connect_urls: connect_urls(server),
         cluster: cluster(server, &options),
         start: time(server.identity.started_unix),
         now: now(),
@@ -58,11 +60,17 @@ pub fn varz(server: &Server) -> Varz {
         tags: tags(&options),
         metadata: options.server_metadata.clone(),
         system_account: server.accounts.system().map(|account| account.name().to_owned()).unwrap_or_default(),
+        tls_cert_not_after: not_after(server.client_tls().as_ref().as_ref()),
         ..Varz::default()
     };
     show_options(&mut varz, &options, server);
     show_counters(&mut varz, server.stats());
     varz
+}
+
+/// What clients are told, once there are other servers that they could be told of.
+fn connect_urls(server: &Server) -> Vec<String> {
+    if server.routes().peer_count() == 0 { Vec::new() } else { server.client_urls() }
 }
 
 /// Tags as they are compared: in lower case.
@@ -145,8 +153,14 @@ fn cluster(server: &Server, options: &Options) -> ClusterVarz {
         pool_size: pool_size(cluster),
         write_deadline: cluster.write_deadline.unwrap_or(Duration::ZERO),
         write_timeout: write_timeout(cluster.write_timeout).to_owned(),
-        ..ClusterVarz::default()
+        tls_cert_not_after: not_after(server.routes().tls().as_ref().as_ref().map(|tls| &tls.acceptor)),
     }
+}
+
+/// When the certificate in use expires.
+fn not_after(acceptor: Option<&Acceptor>) -> Time {
+    let seconds = acceptor.and_then(Acceptor::not_after);
+    seconds.map(|seconds| Time::from_unix_nanos(i128::from(seconds) * 1_000_000_000)).unwrap_or_default()
 }
 
 fn pool_size(cluster: &Cluster) -> i32 {

@@ -60,6 +60,8 @@ pub struct Session {
     deadline_changed: bool,
     last_received: Instant,
     ping_sent: Option<Instant>,
+    /// A PONG has told the round trip; before, it is the time from accept to CONNECT.
+    measured: bool,
     greeted: bool,
 }
 
@@ -93,6 +95,7 @@ impl Session {
             deadline_changed: false,
             last_received: now,
             ping_sent: None,
+            measured: false,
             greeted: false,
         }
     }
@@ -193,6 +196,9 @@ impl Session {
         }
         self.limits.headers = self.settings.headers;
         self.client.apply(&self.settings);
+        if !self.measured {
+            self.client.set_rtt(self.client.started.elapsed());
+        }
         self.leave_account();
         {
             let mut identity = self.client.identity.lock();
@@ -413,6 +419,7 @@ impl Session {
         self.client.count_pings(0);
         if let Some(sent) = self.ping_sent.take() {
             self.client.set_rtt(clock::now().saturating_duration_since(sent));
+            self.measured = true;
         }
     }
 
@@ -427,7 +434,7 @@ impl Session {
         let now = clock::now();
         self.set_deadline(now + interval);
         let quiet = now.saturating_duration_since(self.last_received);
-        if quiet < interval && self.client.rtt().is_some() {
+        if quiet < interval && self.measured {
             return;
         }
         if self.client.count_pings(1) > ping_max {

@@ -65,8 +65,12 @@ pub(super) fn count_here(server: &Server, body: &[u8]) -> Option<Vec<u8>> {
     question.count(&account).map(|count| count.to_string().into_bytes())
 }
 
-/// Asks all servers and answers with the sum. Not answered if too many such requests are under way.
+/// Asks all servers and answers with the sum. A request that came from a peer is answered there; nor is one answered if too many
+/// are under way.
 pub(super) fn count_everywhere(server: &Arc<Server>, message: &Delivered) {
+    if message.publisher.is_none() {
+        return;
+    }
     let (Some(reply), Some(account)) = (message.reply.clone(), server.accounts.system()) else { return };
     let Some(question) = Question::from_words(account.name(), &message.body) else {
         publish(server, &account, &reply, None, b"0");

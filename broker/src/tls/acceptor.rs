@@ -22,6 +22,7 @@ use crate::net::stream::Socket;
 pub struct Acceptor {
     tls: TlsAcceptor,
     timeout: Duration,
+    not_after: Option<i64>,
     pins: BTreeSet<String>,
     rate: Option<Arc<RateLimit>>,
 }
@@ -49,6 +50,7 @@ impl Acceptor {
         if certificates.is_empty() {
             return Err(TlsError::NoCertificate);
         }
+        let not_after = certificates.not_after();
         let verifier = if verify {
             let roots = Arc::new(material::roots(options.ca_file.as_deref())?);
             let builder = WebPkiClientVerifier::builder_with_provider(roots, Arc::clone(&provider));
@@ -65,9 +67,15 @@ impl Acceptor {
         Ok(Self {
             tls: TlsAcceptor::from(Arc::new(config)),
             timeout: options.timeout,
+            not_after,
             pins: options.pinned_certs.clone(),
             rate: options.connection_rate_limit.map(|max| Arc::new(RateLimit::new(max))),
         })
+    }
+
+    /// When the certificate expires, in seconds since 1970.
+    pub fn not_after(&self) -> Option<i64> {
+        self.not_after
     }
 
     /// Time for a handshake.

@@ -11,6 +11,8 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::server::{ClientHello, ParsedCertificate, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
 use rustls::{InconsistentKeys, RootCertStore, SignatureScheme, SupportedCipherSuite, SupportedProtocolVersion};
+use x509_parser::certificate::X509Certificate;
+use x509_parser::prelude::FromDer;
 
 use super::TlsError;
 
@@ -149,6 +151,13 @@ pub(super) struct Certificates(Vec<Arc<CertifiedKey>>);
 impl Certificates {
     pub(super) fn is_empty(&self) -> bool {
         self.0.is_empty()
+    }
+
+    /// When the first certificate expires, in seconds since 1970.
+    pub(super) fn not_after(&self) -> Option<i64> {
+        let leaf = self.0.first()?.end_entity_cert().ok()?;
+        let (_, leaf) = X509Certificate::from_der(leaf).ok()?;
+        Some(leaf.validity().not_after.timestamp())
     }
 
     fn usable<'a>(&'a self, schemes: &'a [SignatureScheme]) -> impl Iterator<Item = &'a Arc<CertifiedKey>> {

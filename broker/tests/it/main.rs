@@ -17,6 +17,7 @@ mod compare;
 mod core_protocol;
 mod monitor;
 mod reload;
+mod system;
 mod tls;
 
 use testkit::{Builder, Server, Target};

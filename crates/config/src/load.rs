@@ -41,10 +41,12 @@ pub fn load(
 /// As [`load`], for a tree that is already there, such as one that was built. `path` is the name of its file for
 /// messages.
 pub fn load_tree(tree: &Value, path: Option<&str>, overrides: &Overrides) -> Result<Loaded, Vec<Diagnostic>> {
+    let mut decoded = decode(tree);
     if let (Some(path), Some(true)) = (path, tree.as_map().map(lang::Map::is_empty)) {
-        return Err(vec![Diagnostic::general(format!("{path}: config has no values or is empty"))]);
+        let warning = Diagnostic::general(format!("{path}: config has no values or is empty"));
+        decoded.report.warnings.push(warning);
     }
-    finish(decode(tree), overrides, Some(lang::digest(tree)))
+    finish(decoded, overrides, Some(lang::digest(tree)))
 }
 
 fn finish(
