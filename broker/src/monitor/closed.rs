@@ -1,10 +1,12 @@
 //! The clients that went last, for `connz?state=closed`.
 
 use std::collections::VecDeque;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use parking_lot::Mutex;
+use protocol::error::CloseReason;
 
 use super::connz::Snapshot;
 use crate::net::client::Client;
@@ -29,6 +31,18 @@ impl ClosedClients {
         if self.max > 0 {
             self.keep(Snapshot::closed(client, super::now()));
         }
+    }
+
+    /// A connection went before it was served; it has a number, an address and the time when it was accepted.
+    pub fn add_unserved(&self, (cid, peer, accepted): (u64, SocketAddr, i64), reason: CloseReason) {
+        self.total.fetch_add(1, Relaxed);
+        if self.max == 0 {
+            return;
+        }
+        let start = super::time(accepted);
+        let stop = Some(super::now());
+        let reason = reason.as_str();
+        self.keep(Snapshot { cid, peer, start, last_activity: start, stop, reason, ..Snapshot::default() });
     }
 
     fn keep(&self, snapshot: Snapshot) {

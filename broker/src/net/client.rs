@@ -38,6 +38,8 @@ pub struct Identity {
     pub version: Option<String>,
     /// TLS session, if any.
     pub tls: Option<crate::tls::Session>,
+    /// The handshake came before INFO.
+    pub tls_first: bool,
     /// What authentication needs again when a reload asks whether the client may stay.
     pub credentials: crate::auth::Presented,
 }

@@ -16,6 +16,7 @@ use super::client::Client;
 use super::connection;
 use super::outbound::{Limits, Outbound, WriteTimeout};
 use super::stream::{ReadHalf, Socket, WriteHalf, split_tls};
+use crate::clock;
 use crate::server::Server;
 use crate::tls;
 
@@ -138,6 +139,7 @@ async fn greet(server: Arc<Server>, stream: TcpStream, peer: SocketAddr) {
     // Small messages must not wait for the kernel to collect more.
     let _ = stream.set_nodelay(true);
     let id = server.next_id();
+    let accepted = clock::unix_nanos();
     tracing::debug!("{peer} - cid:{id} - Client connection created");
     let socket = Socket::new(stream);
     match handshake(&server, socket, peer, id).await {
@@ -146,10 +148,17 @@ async fn greet(server: Arc<Server>, stream: TcpStream, peer: SocketAddr) {
             Err(client) => {
                 tracing::error!("{peer} - cid:{id} - {}", error::CONNECTIONS_EXCEEDED);
                 client.refuse(error::CONNECTIONS_EXCEEDED, CloseReason::MaximumConnectionsExceeded);
+                server.closed.add(&client);
             }
         },
-        Err(e) if e.is_noise() => tracing::debug!("{peer} - cid:{id} - TLS handshake error: {e}"),
-        Err(e) => tracing::error!("{peer} - cid:{id} - TLS handshake error: {e}"),
+        Err(e) => {
+            if e.is_noise() {
+                tracing::debug!("{peer} - cid:{id} - TLS handshake error: {e}");
+            } else {
+                tracing::error!("{peer} - cid:{id} - TLS handshake error: {e}");
+            }
+            server.closed.add_unserved((id, peer, accepted), CloseReason::TlsHandshakeFailure);
+        }
     }
 }
 
@@ -194,7 +203,11 @@ async fn handshake(
     let (stream, session) = acceptor.accept(socket).await?;
     let (read, write) = split_tls(stream.into());
     let client = client(write);
-    client.identity.lock().tls = Some(session);
+    {
+        let mut identity = client.identity.lock();
+        identity.tls = Some(session);
+        identity.tls_first = handshake_first;
+    }
     if handshake_first {
         say_hello(server, &client);
     }

@@ -41,6 +41,8 @@ pub struct Snapshot {
     pub(crate) lang: String,
     pub(crate) version: String,
     pub(crate) tls: Option<Session>,
+    /// Its handshake came before INFO.
+    pub(crate) tls_first: bool,
     /// User it is, or claimed to be.
     pub(crate) user: String,
     /// Account it is in; empty before authentication.
@@ -68,6 +70,7 @@ impl Default for Snapshot {
             lang: String::new(),
             version: String::new(),
             tls: None,
+            tls_first: false,
             user: String::new(),
             account: String::new(),
         }
@@ -105,6 +108,7 @@ impl Snapshot {
             lang: identity.lang.clone().unwrap_or_default(),
             version: identity.version.clone().unwrap_or_default(),
             tls: identity.tls.clone(),
+            tls_first: identity.tls_first,
         }
     }
 
@@ -144,6 +148,7 @@ impl Snapshot {
             tls_version: self.tls.as_ref().map(|tls| tls.version().to_owned()).unwrap_or_default(),
             tls_cipher_suite: self.tls.as_ref().map(|tls| tls.cipher_suite().to_owned()).unwrap_or_default(),
             tls_peer_certs: self.tls.as_ref().map(certificates).unwrap_or_default(),
+            tls_first: self.tls_first,
             authorized_user: secret(&self.user),
             account: secret(&self.account),
             name_tag: secret(&self.account),
