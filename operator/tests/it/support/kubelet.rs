@@ -217,6 +217,13 @@ impl Kubelet {
         if running.ready {
             return Ok(());
         }
+        // A server that ends by itself ends the test: the log says why, and nobody starts it again.
+        if let Some(process) = &mut running.process
+            && let Ok(Some(status)) = process.try_wait()
+        {
+            let log = std::fs::read_to_string(running.folder.path().join("log")).unwrap_or_default();
+            panic!("the server of {name} ended with {status}: {log}");
+        }
         let port = pod
             .spec
             .iter()
