@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use config::Source;
+use config::lang::Source;
 
 use super::*;
 
@@ -18,7 +18,7 @@ impl Source for NoFiles {
     }
 }
 
-fn authenticator(text: &str) -> Authenticator {
+fn options(text: &str) -> Options {
     let files: BTreeMap<&str, &str> = BTreeMap::from([("test.conf", text)]);
     struct One<'a>(BTreeMap<&'a str, &'a str>);
     impl Source for One<'_> {
@@ -29,9 +29,12 @@ fn authenticator(text: &str) -> Authenticator {
             None
         }
     }
-    let loaded = config::load(&One(files), Some("test.conf"), &config::flags::Overrides::default()).unwrap();
-    let accounts = Registry::new(&loaded.options);
-    Authenticator::new(&loaded.options, &accounts)
+    config::load(&One(files), Some("test.conf"), &config::flags::Overrides::default()).unwrap().options
+}
+
+fn authenticator(text: &str) -> Authenticator {
+    let options = options(text);
+    Authenticator::new(&options, &Registry::new(&options))
 }
 
 fn password(user: &str, password: &str) -> Presented {
