@@ -92,6 +92,9 @@ async fn serve(program: &str, loaded: Loaded) -> ExitCode {
     if let Some(path) = path {
         tracing::info!("Using configuration file: {path} ({})", server.config_loaded().1.unwrap_or_default());
     }
+    if server.options().store_dir.is_some() {
+        tracing::warn!("store_dir has no effect: JetStream is not supported in this version");
+    }
     match files::Written::write(&server) {
         Ok(files) => *server.files.lock() = files,
         Err(e) => tracing::error!("{e}"),

@@ -317,6 +317,7 @@ impl Session {
         let receivers = deliver::from_client(plan, &mut self.publisher.random, &mut dispatch);
         if !self.finished.is_empty() {
             remove_finished(account, &mut self.finished);
+            self.server.routes().mark_dirty(&mut self.dirty);
         }
         if receivers == 0
             && self.settings.no_responders

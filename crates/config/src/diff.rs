@@ -112,6 +112,7 @@ impl Differ {
         self.compare("server_tags", "Tags", &old.server_tags, &new.server_tags);
         self.compare_block("server_metadata", "Metadata", &old.server_metadata, &new.server_metadata);
         self.compare("pid_file", "PidFile", &old.pid_file, &new.pid_file);
+        self.compare("store_dir", "StoreDir", &old.store_dir, &new.store_dir);
         self.compare("ports_file_dir", "PortsFileDir", &old.ports_file_dir, &new.ports_file_dir);
         self.compare(
             "connect_error_reports",

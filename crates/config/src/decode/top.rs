@@ -70,6 +70,7 @@ fn identity(field: &Field<'_>, options: &mut Options, report: &mut Report) -> bo
         }
         "server_metadata" => set(&mut options.server_metadata, string_map(field, report)),
         "pid_file" => set(&mut options.pid_file, field.optional_string(report)),
+        "store_dir" => set(&mut options.store_dir, field.optional_string(report)),
         "ports_file_dir" => set(&mut options.ports_file_dir, field.optional_string(report)),
         _ => return false,
     }

@@ -17,6 +17,7 @@ pub struct Overrides {
     pub(super) server_name: Option<String>,
     pub(super) pid_file: Option<String>,
     pub(super) ports_file_dir: Option<String>,
+    pub(super) store_dir: Option<String>,
     pub(super) client_advertise: Option<String>,
     /// `Some(None)` switches monitoring off.
     pub(super) http_port: Option<Option<Port>>,
@@ -128,6 +129,7 @@ impl Overrides {
         replace(&mut options.listen.address.port, &self.port);
         replace_optional(&mut options.server_name, &self.server_name);
         replace_optional(&mut options.pid_file, &self.pid_file);
+        replace_optional(&mut options.store_dir, &self.store_dir);
         replace_optional(&mut options.ports_file_dir, &self.ports_file_dir);
         replace_optional(&mut options.listen.client_advertise, &self.client_advertise);
         let host = options.listen.address.host.clone();

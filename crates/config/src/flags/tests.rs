@@ -85,7 +85,6 @@ fn mistakes_have_the_texts_of_the_flag_package() {
         ("-t", "must specify [-c, --config] option to check configuration file syntax"),
         ("-sl foo", "unknown signal \"foo\""),
         ("-js", "flag -js: JetStream is not supported in this version"),
-        ("-sd /tmp", "flag -sd: JetStream is not supported in this version"),
         ("--syslog", "flag -syslog: syslog is not supported in this version"),
         ("-r udp://x", "flag -r: syslog is not supported in this version"),
         ("--profile 1", "flag -profile: profiling over HTTP is not supported in this version"),

@@ -72,6 +72,8 @@ pub struct Options {
     pub lame_duck: LameDuck,
     /// `pid_file`.
     pub pid_file: Option<String>,
+    /// `store_dir`. Only JetStream stores, so it has no effect yet; tools that start a server with it need not know that.
+    pub store_dir: Option<String>,
     /// `ports_file_dir`.
     pub ports_file_dir: Option<String>,
     /// `connect_error_reports`.
@@ -99,6 +101,7 @@ impl Default for Options {
             limits: Limits::default(),
             lame_duck: LameDuck::default(),
             pid_file: None,
+            store_dir: None,
             ports_file_dir: None,
             connect_error_reports: CONNECT_ERROR_REPORTS_DEFAULT,
             reconnect_error_reports: RECONNECT_ERROR_REPORTS_DEFAULT,
