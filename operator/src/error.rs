@@ -36,6 +36,14 @@ pub enum Error {
         /// What is wrong with it.
         problem: String,
     },
+    /// A Secret that the spec names holds something else than it should.
+    #[error("secret `{name}` cannot be used: {problem}: correct its content")]
+    BadSecret {
+        /// Name of the Secret.
+        name: String,
+        /// What is wrong with it.
+        problem: String,
+    },
     /// An object with the name of one of ours belongs to somebody else.
     #[error("{kind} `{name}` exists and belongs to {owner}: rename the cluster or remove that object")]
     OwnedByOther {
@@ -76,6 +84,7 @@ impl Error {
             | Self::Additional { .. }
             | Self::Password { .. } => Some("InvalidSpec"),
             Self::Secret { .. } => Some("SecretMissing"),
+            Self::BadSecret { .. } => Some("SecretInvalid"),
             Self::OwnedByOther { .. } => Some("OwnedByOther"),
             Self::Kube(_) | Self::Certificate(_) | Self::Incomplete(_) | Self::Stopped(_) => None,
         }

@@ -16,6 +16,7 @@ use super::render::{self, Login, RouteLogin};
 use super::tls::{self, KeyedCertificate};
 use crate::context::Context;
 use crate::error::Error;
+use crate::nats::trust;
 use crate::objects::identity::Identity;
 use crate::objects::secrets::{self, text};
 
@@ -239,9 +240,14 @@ fn certificates_hash(observed: &Observed) -> Result<String, Error> {
                 problem: "does not exist: create it or correct the name".to_owned(),
             });
         };
-        for (key, _) in files.items() {
-            parts.push(text(secret, &key).ok_or_else(|| missing(&files.secret, &key))?);
-        }
+        let field = |key: &str| text(secret, key).ok_or_else(|| missing(&files.secret, key));
+        let (chain, key) = (field(&files.cert_key)?, field(&files.key_key)?);
+        let authority = files.ca_key.as_deref().map(field).transpose()?;
+        // What a server could not load must not reach it: it would not start again.
+        trust::client_config(authority.as_deref(), "", &chain, &key)
+            .map_err(|error| Error::BadSecret { name: files.secret.clone(), problem: error.to_string() })?;
+        parts.extend([chain, key]);
+        parts.extend(authority);
     }
     let parts: Vec<&str> = parts.iter().map(String::as_str).collect();
     Ok(render::hash(&parts))

@@ -15,3 +15,4 @@ pub mod rollout;
 pub mod scale;
 pub mod status;
 pub mod tls;
+pub mod verdict;

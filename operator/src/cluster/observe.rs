@@ -20,7 +20,7 @@ use crate::metrics::Metrics;
 use crate::nats::client::{Target, Tls};
 use crate::nats::{system, trust};
 use crate::objects::identity::Identity;
-use crate::objects::secrets::{CONFIG_KEY, text};
+use crate::objects::secrets::{CONFIG_KEY, KNOWN_KEY, text};
 
 /// Longest time for one step of a request to a server.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(3);
@@ -34,6 +34,8 @@ pub struct Stored {
     pub hash: String,
     /// Changes when a new process is needed.
     pub restart_hash: String,
+    /// Certificates that servers may show, the newest first.
+    pub known: String,
 }
 
 /// What there is.
@@ -61,10 +63,11 @@ impl Observed {
         self.stateful_set.as_ref()?.spec.as_ref()?.replicas
     }
 
-    /// The Secret of a listener's certificate.
+    /// The certificate chain of the client listener, when it is encrypted.
     #[must_use]
-    pub fn certificate(&self, listener: &str) -> Option<&Secret> {
-        self.certificates.iter().find(|(files, _)| files.listener == listener)?.1.as_ref()
+    pub fn client_certificate(&self) -> Option<String> {
+        let (files, secret) = self.certificates.iter().find(|(files, _)| files.listener == files::CLIENTS)?;
+        text(secret.as_ref()?, &files.cert_key)
     }
 }
 
@@ -103,6 +106,7 @@ fn stored(secret: &Secret) -> Option<Stored> {
     let annotation = |key: &str| secret.metadata.annotations.as_ref()?.get(key).cloned();
     Some(Stored {
         text: text(secret, CONFIG_KEY)?,
+        known: text(secret, KNOWN_KEY).unwrap_or_default(),
         hash: annotation(annotation::CONFIG_HASH)?,
         restart_hash: annotation(annotation::RESTART_HASH)?,
     })
@@ -145,7 +149,7 @@ impl Access {
                 };
                 let authority = files.ca_key.as_ref().and_then(|key| text(secret, key));
                 let authority = authority.or_else(|| files.builtin.then(|| text(secret, "ca.crt")).flatten());
-                Some(trust::client_config(authority.as_deref(), &chain, &key)?)
+                Some(trust::client_config(authority.as_deref(), &config.known, &chain, &key)?)
             }
         };
         Ok(Some(Self {

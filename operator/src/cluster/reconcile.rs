@@ -24,6 +24,7 @@ use crate::context::Context;
 use crate::error::Error;
 use crate::events;
 use crate::nats::system::{self, Reloaded};
+use crate::nats::trust;
 use crate::objects::identity::Identity;
 use crate::objects::{policies, secrets, services, stateful_set};
 
@@ -129,7 +130,7 @@ async fn run(cluster: &NatsCluster, context: &Context) -> Result<Action, Error> 
         context.writer.set_finalizer(cluster, true).await?;
     }
     let mut observed = observe::objects(&context.client, &identity, cluster).await?;
-    ask(&pass, &mut observed).await?;
+    ask(&pass, &mut observed).await;
     let mut outcome = Outcome::default();
     if !cluster.paused()
         && let Err(error) = advance(&pass, &mut observed, &mut outcome).await
@@ -142,11 +143,13 @@ async fn run(cluster: &NatsCluster, context: &Context) -> Result<Action, Error> 
     report(&pass, &observed, outcome).await
 }
 
-async fn ask(pass: &Pass<'_>, observed: &mut Observed) -> Result<(), Error> {
-    if let Some(access) = Access::new(pass.identity, pass.cluster, observed)? {
-        observe::ask(&mut observed.servers, &access, &pass.context.metrics).await;
+/// Asks the servers about themselves. Without a usable certificate none can be asked; why stands in the status then.
+async fn ask(pass: &Pass<'_>, observed: &mut Observed) {
+    match Access::new(pass.identity, pass.cluster, observed) {
+        Ok(Some(access)) => observe::ask(&mut observed.servers, &access, &pass.context.metrics).await,
+        Ok(None) => {}
+        Err(error) => tracing::warn!(cluster = pass.identity.name, %error, "no server can be asked"),
     }
-    Ok(())
 }
 
 /// Brings the cluster one step closer to its spec.
@@ -224,7 +227,12 @@ async fn apply(
     if let Some(authority) = &material.authority {
         writer.apply(namespace, &secrets::authority_bundle(identity, authority)).await?;
     }
-    let config = secrets::config(identity, &rendered.text, &wanted.hash, &wanted.restart_hash);
+    let known = observed.config.as_ref().map_or("", |stored| stored.known.as_str());
+    let known = match observed.client_certificate() {
+        Some(chain) => trust::remember(&chain, known)?,
+        None => String::new(),
+    };
+    let config = secrets::config(identity, &rendered.text, &known, (&wanted.hash, &wanted.restart_hash));
     writer.apply(namespace, &config).await?;
     writer.apply(namespace, &services::headless(identity, cluster)).await?;
     writer.apply(namespace, &services::client(identity, cluster)).await?;

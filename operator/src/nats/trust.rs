@@ -1,7 +1,8 @@
-//! Which certificates of servers are believed: those of the cluster's authority, and the very one in its Secret.
+//! Which certificates of servers are believed: those of the cluster's authority, and the very ones in its Secrets.
 
 use std::sync::Arc;
 
+use base64::Engine;
 use rustls::client::WebPkiServerVerifier;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::{CryptoProvider, ring, verify_tls12_signature, verify_tls13_signature};
@@ -14,11 +15,17 @@ fn failed(error: impl std::fmt::Display) -> Error {
     Error::Certificate(error.to_string())
 }
 
-/// Settings of a connection to a server whose certificate is `chain`. The same pair is shown to a server that asks.
+/// Settings of a connection to a server whose certificate is, or is about to become, `chain`; it may also show one of
+/// the `known` ones. The pair of `chain` and `key` is shown to a server that asks.
 ///
 /// # Errors
 /// When a text holds no certificate or no key.
-pub fn client_config(authority: Option<&str>, chain: &str, key: &str) -> Result<Arc<ClientConfig>, Error> {
+pub fn client_config(
+    authority: Option<&str>,
+    known: &str,
+    chain: &str,
+    key: &str,
+) -> Result<Arc<ClientConfig>, Error> {
     let provider = Arc::new(ring::default_provider());
     let chain = certificates(chain)?;
     let trusted = match authority {
@@ -28,7 +35,9 @@ pub fn client_config(authority: Option<&str>, chain: &str, key: &str) -> Result<
     let key: PrivateKeyDer<'static> = rustls_pemfile::private_key(&mut key.as_bytes())
         .map_err(failed)?
         .ok_or_else(|| failed("no private key in the text"))?;
-    let verifier = Verifier { known: chain.first().cloned(), trusted, provider: Arc::clone(&provider) };
+    let mut known = certificates(known)?;
+    known.extend(chain.first().cloned());
+    let verifier = Verifier { known, trusted, provider: Arc::clone(&provider) };
     let config = ClientConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
         .map_err(failed)?
@@ -51,11 +60,11 @@ fn authority_verifier(pem: &str, provider: &Arc<CryptoProvider>) -> Result<Arc<W
     WebPkiServerVerifier::builder_with_provider(Arc::new(roots), Arc::clone(provider)).build().map_err(failed)
 }
 
-/// Believes the certificate that lies in the cluster's Secret, and what the cluster's authority signed for the name.
-/// The first covers certificates of public authorities and self-signed ones, the second the time of a rotation.
+/// Believes the very certificates that were given to the servers, and what the cluster's authority signed for the name.
+/// The first covers certificates of public authorities and self-signed ones.
 #[derive(Debug)]
 struct Verifier {
-    known: Option<CertificateDer<'static>>,
+    known: Vec<CertificateDer<'static>>,
     trusted: Option<Arc<WebPkiServerVerifier>>,
     provider: Arc<CryptoProvider>,
 }
@@ -69,7 +78,7 @@ impl ServerCertVerifier for Verifier {
         ocsp_response: &[u8],
         now: UnixTime,
     ) -> Result<ServerCertVerified, rustls::Error> {
-        if self.known.as_ref() == Some(end_entity) {
+        if self.known.contains(end_entity) {
             return Ok(ServerCertVerified::assertion());
         }
         match &self.trusted {
@@ -113,6 +122,29 @@ impl ServerCertVerifier for Verifier {
     }
 }
 
+/// Certificates remembered: the current one, the one before, and one more for a rotation within a rotation.
+const KNOWN_MAX: usize = 3;
+
+/// The leaf of `chain` before those already known, as PEM.
+///
+/// # Errors
+/// When a text cannot be read.
+pub fn remember(chain: &str, known: &str) -> Result<String, Error> {
+    let mut leaves: Vec<CertificateDer<'static>> = certificates(chain)?.into_iter().take(1).collect();
+    for certificate in certificates(known)? {
+        if !leaves.contains(&certificate) && leaves.len() < KNOWN_MAX {
+            leaves.push(certificate);
+        }
+    }
+    let pem = |der: &CertificateDer<'_>| {
+        let text = base64::engine::general_purpose::STANDARD.encode(der);
+        let lines: Vec<&str> =
+            text.as_bytes().chunks(64).filter_map(|line| std::str::from_utf8(line).ok()).collect();
+        format!("-----BEGIN CERTIFICATE-----\n{}\n-----END CERTIFICATE-----\n", lines.join("\n"))
+    };
+    Ok(leaves.iter().map(pem).collect())
+}
+
 #[cfg(test)]
 mod tests {
     use k8s_openapi::jiff::Timestamp;
@@ -123,7 +155,7 @@ mod tests {
     fn verify(config_of: &tls::KeyedCertificate, authority: Option<&str>, shown: &str, name: &str) -> bool {
         let provider = Arc::new(ring::default_provider());
         let verifier = Verifier {
-            known: certificates(&config_of.certificate).unwrap().first().cloned(),
+            known: certificates(&config_of.certificate).unwrap(),
             trusted: authority.map(|pem| authority_verifier(pem, &provider).unwrap()),
             provider,
         };
@@ -150,10 +182,26 @@ mod tests {
     }
 
     #[test]
+    fn the_last_certificates_are_remembered_newest_first() {
+        let now = Timestamp::now();
+        let authority = tls::new_authority("a", now).unwrap();
+        let mut known = String::new();
+        let mut issued = Vec::new();
+        for _ in 0..KNOWN_MAX + 1 {
+            let one = tls::issue(&authority, &["x".to_owned()], now).unwrap().certificate;
+            known = remember(&one, &known).unwrap();
+            assert_eq!(remember(&one, &known).unwrap(), known);
+            issued.insert(0, certificates(&one).unwrap().remove(0));
+        }
+        issued.truncate(KNOWN_MAX);
+        assert_eq!(certificates(&known).unwrap(), issued);
+    }
+
+    #[test]
     fn texts_without_certificate_or_key_are_refused() {
         let now = Timestamp::now();
         let authority = tls::new_authority("a", now).unwrap();
-        assert!(client_config(None, &authority.certificate, &authority.key).is_ok());
-        assert!(client_config(None, &authority.certificate, "").is_err());
+        assert!(client_config(None, "", &authority.certificate, &authority.key).is_ok());
+        assert!(client_config(None, "", &authority.certificate, "").is_err());
     }
 }

@@ -11,9 +11,18 @@ use super::identity::Identity;
 /// Key of the configuration inside its Secret, and name of the file in the pod.
 pub const CONFIG_KEY: &str = "nats.conf";
 
-/// The configuration of the servers with the two hashes that drive reload and restart.
+/// Key of the certificates that servers of the cluster may show to the operator. Not mounted into pods.
+pub const KNOWN_KEY: &str = "known.crt";
+
+/// The configuration of the servers with the two hashes that drive reload and restart, and the certificates by which
+/// the operator recognises them.
 #[must_use]
-pub fn config(identity: &Identity, text: &str, config_hash: &str, restart_hash: &str) -> Secret {
+pub fn config(
+    identity: &Identity,
+    text: &str,
+    known: &str,
+    (config_hash, restart_hash): (&str, &str),
+) -> Secret {
     let mut metadata = identity.owned(identity.config());
     metadata.annotations = Some(BTreeMap::from([
         (annotation::CONFIG_HASH.to_owned(), config_hash.to_owned()),
@@ -22,7 +31,7 @@ pub fn config(identity: &Identity, text: &str, config_hash: &str, restart_hash: 
     Secret {
         metadata,
         type_: Some("Opaque".to_owned()),
-        data: Some(data([(CONFIG_KEY, text)])),
+        data: Some(data([(CONFIG_KEY, text), (KNOWN_KEY, known)])),
         ..Secret::default()
     }
 }

@@ -4,6 +4,8 @@
 //! `MYELIN_KUBENODE` names the one-node Kubernetes (`make kubernetes` prints it), `MYELIN_BROKER` the server binary;
 //! without the second the one that `cargo build -p broker` left is used. `make test` sets both.
 
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
 mod crd;
 mod faults;
 mod golden;

@@ -3,14 +3,14 @@
 use ::crd::NatsCluster;
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{Secret, Service};
-use kube::Api;
 use kube::api::{DeleteParams, Patch, PatchParams};
+use kube::{Api, ResourceExt};
 use operator::cluster::tls;
 use operator::leader::Elector;
 use serde_json::json;
 
 use crate::support::objects::{spec, with};
-use crate::support::world::World;
+use crate::support::world::{World, message};
 use crate::support::{apiserver, until};
 
 #[tokio::test]
@@ -51,6 +51,13 @@ async fn a_new_certificate_is_reloaded_without_a_restart() {
     })
     .await;
     assert_eq!(after.servers[0].server_id, before.servers[0].server_id);
+
+    // One that no server could load stops at the operator.
+    world.secret("own-tls", &[("tls.crt", "nonsense"), ("tls.key", &second.key)]).await;
+    let cluster = world.until_condition("demo", "Stalled", "True", "SecretInvalid").await;
+    assert!(message(&cluster, "Stalled").contains("own-tls"));
+    let config = world.api::<Secret>().get("demo-config").await.unwrap();
+    assert_eq!(config.annotations()["myelin.dev/config-hash"], after.config.unwrap().hash);
 }
 
 #[tokio::test]
