@@ -404,6 +404,11 @@ async fn report(pass: &Pass<'_>, observed: &Observed, outcome: Outcome) -> Resul
     match outcome.error {
         Some(error) if error.stalled_reason().is_none() => Err(error),
         Some(_) => Ok(Action::requeue(IDLE)),
+        // A person has to act, and the watches tell when that happened; asking a server again and again helps nobody.
+        None if outcome.refused.is_some() => Ok(Action::requeue(IDLE)),
+        None if matches!(outcome.step, Some(Step::Stalled { .. } | Step::Approve { .. })) => {
+            Ok(Action::requeue(IDLE))
+        }
         None if status::is_settled(&status) => Ok(Action::requeue(IDLE)),
         None => Ok(Action::requeue(BUSY)),
     }

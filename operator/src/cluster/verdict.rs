@@ -274,3 +274,214 @@ fn ready(
         format!("{wanted} of {wanted} servers are ready and run the configuration"),
     )
 }
+
+#[cfg(test)]
+mod tests {
+    use crd::NatsCluster;
+    use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
+    use kube::{Client, Config};
+    use serde_json::json;
+
+    use super::*;
+    use crate::cluster::reconcile::Wanted;
+    use crate::cluster::scale::Scale;
+    use crate::context::Context;
+    use crate::error::Error;
+    use crate::metrics::Metrics;
+    use crate::nats::system::Report;
+    use crate::objects::identity::Identity;
+    use crate::settings::{self, Command};
+
+    fn now() -> Timestamp {
+        Timestamp::from_second(1_000_000).unwrap()
+    }
+
+    fn server(ordinal: i32, revision: &str) -> Server {
+        Server {
+            pod: format!("demo-{ordinal}"),
+            ordinal,
+            revision: revision.to_owned(),
+            ready_since: Some(now()),
+            report: Some(Report::default()),
+            ..Server::default()
+        }
+    }
+
+    /// Everything done: two servers on the revision, ready, with the configuration proved.
+    fn done() -> Outcome {
+        Outcome {
+            config: Some(Wanted {
+                hash: "h".to_owned(),
+                restart_hash: "r".to_owned(),
+                restart_fields: Vec::new(),
+            }),
+            scale: Some(Scale { replicas: 2, leaving: None }),
+            step: Some(Step::Done),
+            revision: Some("new".to_owned()),
+            reload: Some(Progress::Applied),
+            ..Outcome::default()
+        }
+    }
+
+    /// Reasons of the conditions after a pass; `before` is the earlier reason of `Progressing`.
+    async fn reasons(before: Option<&str>, servers: Vec<Server>, outcome: Outcome) -> Vec<(String, String)> {
+        let Ok(Command::Run(settings)) = settings::parse([], |_| None) else { panic!("settings") };
+        let client = Client::try_from(Config::new("http://127.0.0.1:1".parse().unwrap())).unwrap();
+        let context = Context::new(client, settings, Metrics::new().unwrap(), None);
+        let mut cluster: NatsCluster = serde_json::from_value(json!({
+            "apiVersion": "myelin.dev/v1alpha1", "kind": "NatsCluster",
+            "metadata": { "name": "demo", "namespace": "ns", "uid": "u" }, "spec": { "replicas": 2 },
+        }))
+        .unwrap();
+        cluster.status = before.map(|reason| crd::NatsClusterStatus {
+            conditions: vec![Condition {
+                type_: "Progressing".to_owned(),
+                status: "True".to_owned(),
+                reason: reason.to_owned(),
+                message: String::new(),
+                last_transition_time: Time(now()),
+                observed_generation: None,
+            }],
+            ..crd::NatsClusterStatus::default()
+        });
+        let identity = Identity::of(&cluster).unwrap();
+        let pass = Pass { cluster: &cluster, identity: &identity, context: &context, now: now() };
+        let observed = Observed {
+            servers,
+            stateful_set: None,
+            config: None,
+            operator: None,
+            authority: None,
+            certificates: Vec::new(),
+            service: None,
+        };
+        let findings = findings(&pass, &observed, &outcome, &[]);
+        let word = |finding: &Finding| format!("{} {}", finding.status.as_str(), finding.reason);
+        findings.iter().map(|finding| (finding.type_.to_owned(), word(finding))).collect()
+    }
+
+    async fn expect(before: Option<&str>, servers: Vec<Server>, outcome: Outcome, expected: &[(&str, &str)]) {
+        let found = reasons(before, servers, outcome).await;
+        for (type_, word) in expected {
+            let said = found.iter().find(|(found, _)| found == type_).map(|(_, word)| word.as_str());
+            assert_eq!(said, Some(*word), "{type_} in {found:?}");
+        }
+    }
+
+    fn waiting() -> Outcome {
+        Outcome { step: Some(Step::Wait { waiting_for: "something".to_owned() }), ..done() }
+    }
+
+    #[tokio::test]
+    async fn a_cluster_is_ready_when_all_servers_are_and_run_the_configuration() {
+        let servers = || vec![server(0, "new"), server(1, "new")];
+        expect(
+            Some("Creating"),
+            servers(),
+            done(),
+            &[("Ready", "True Ready"), ("Progressing", "False Idle"), ("ConfigApplied", "True Applied")],
+        )
+        .await;
+        let pending = Outcome { reload: Some(Progress::Reload { pod: "demo-0".to_owned() }), ..done() };
+        expect(
+            None,
+            servers(),
+            pending,
+            &[("Ready", "False Progressing"), ("ConfigApplied", "False ReloadPending")],
+        )
+        .await;
+        let refused = Outcome { refused: Some(("demo-0".to_owned(), "no".to_owned())), ..done() };
+        expect(
+            None,
+            servers(),
+            refused,
+            &[
+                ("Ready", "False Degraded"),
+                ("ConfigApplied", "False ReloadRejected"),
+                ("Stalled", "False Progressing"),
+            ],
+        )
+        .await;
+        let ill = vec![server(0, "new"), Server { ready_since: None, ..server(1, "new") }];
+        expect(None, ill, done(), &[("Ready", "False Degraded"), ("Available", "True ServersReady")]).await;
+        expect(None, Vec::new(), waiting(), &[("Available", "False NoServers")]).await;
+    }
+
+    #[tokio::test]
+    async fn what_is_under_way_has_a_name() {
+        let (old, new) = (|| vec![server(0, "old"), server(1, "new")], || vec![server(0, "new")]);
+        expect(None, Vec::new(), waiting(), &[("Progressing", "True Creating")]).await;
+        expect(
+            Some("Idle"),
+            old(),
+            waiting(),
+            &[("Progressing", "True RollingUpdate"), ("Ready", "False Progressing")],
+        )
+        .await;
+        // The last new pod of a rollout starts: nothing is outdated any more, but it is still the rollout.
+        expect(Some("RollingUpdate"), new(), waiting(), &[("Progressing", "True RollingUpdate")]).await;
+        expect(Some("Idle"), new(), waiting(), &[("Progressing", "True ScalingUp")]).await;
+        let both = || vec![server(0, "new"), Server { ready_since: None, ..server(1, "new") }];
+        expect(Some("Idle"), both(), waiting(), &[("Progressing", "True Recovering")]).await;
+        let leaving =
+            Outcome { scale: Some(Scale { replicas: 2, leaving: Some("demo-2".to_owned()) }), ..done() };
+        expect(Some("Idle"), both(), leaving, &[("Progressing", "True ScalingDown")]).await;
+        let approve = Outcome { step: Some(Step::Approve { pod: "demo-1".to_owned() }), ..done() };
+        expect(
+            Some("Idle"),
+            old(),
+            approve,
+            &[("Progressing", "False AwaitingApproval"), ("Ready", "False Progressing")],
+        )
+        .await;
+    }
+
+    #[tokio::test]
+    async fn what_only_a_person_can_change_is_stalled() {
+        let servers = || vec![server(0, "new"), server(1, "new")];
+        let wrong = Outcome { error: Some(Error::Config("colour".to_owned())), ..Outcome::default() };
+        expect(
+            None,
+            servers(),
+            wrong,
+            &[
+                ("Stalled", "True InvalidSpec"),
+                ("Reconciled", "False InvalidSpec"),
+                ("ConfigApplied", "False RenderFailed"),
+                ("Ready", "False Failed"),
+                ("Available", "True ServersReady"),
+            ],
+        )
+        .await;
+        let step = Step::Stalled { pod: "demo-1".to_owned(), problem: "ErrImagePull".to_owned() };
+        let broken = Outcome { step: Some(step), ..done() };
+        expect(
+            None,
+            servers(),
+            broken,
+            &[("Stalled", "True RolloutStalled"), ("Progressing", "False RolloutStalled")],
+        )
+        .await;
+        let passing = Outcome { error: Some(Error::Certificate("x".to_owned())), ..Outcome::default() };
+        expect(None, servers(), passing, &[("Stalled", "False Progressing"), ("Ready", "False Degraded")])
+            .await;
+    }
+
+    #[test]
+    fn certificates_are_judged_by_the_worst() {
+        let reason = |days: &[i64]| {
+            let certificates: Vec<report::Certificate> = days
+                .iter()
+                .map(|days| report::Certificate {
+                    not_after: Some(Time(now() + SignedDuration::from_hours(24 * days))),
+                    ..report::Certificate::default()
+                })
+                .collect();
+            certificates_valid(&certificates, now()).reason
+        };
+        assert_eq!(reason(&[]), "Valid");
+        assert_eq!(reason(&[40]), "Valid");
+        assert_eq!(reason(&[40, 20]), "ExpiringSoon");
+        assert_eq!(reason(&[20, -1]), "Expired");
+    }
+}

@@ -223,13 +223,7 @@ fn check_permissions(user: &str, permissions: &Permissions) -> Result<(), SpecEr
 
 /// Whether a text is a subject, wildcards included.
 fn is_subject(text: &str) -> bool {
-    let tokens: Vec<&str> = text.split('.').collect();
-    let last = tokens.len() - 1;
-    tokens.iter().enumerate().all(|(at, token)| {
-        !token.is_empty()
-            && !token.chars().any(|c| c.is_whitespace() || c == '\0')
-            && (*token != ">" || at == last)
-    })
+    subject::is_valid(text.as_bytes())
 }
 
 #[cfg(test)]
