@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use config::options::Options;
+use config::options::{Credentials, Options};
 use protocol::info::Info;
 
 use crate::net::client::Client;
@@ -31,7 +31,9 @@ pub fn template(identity: &Identity, options: &Options) -> Info {
 pub fn apply(info: &mut Info, options: &Options) {
     let tls = options.tls.as_ref();
     info.headers = !options.listen.no_header_support;
-    info.auth_required = options.is_auth_required();
+    // True also where an open account makes credentials optional: clients that have some then send them.
+    let has_credentials = !matches!(options.authorization.credentials, Credentials::Open) || options.users().next().is_some();
+    info.auth_required = has_credentials && options.no_auth_user.is_none();
     info.tls_required = tls.is_some() && !options.listen.allow_non_tls;
     info.tls_available = tls.is_some() && options.listen.allow_non_tls;
     info.tls_verify = tls.is_some_and(|tls| tls.verify);
@@ -39,6 +41,18 @@ pub fn apply(info: &mut Info, options: &Options) {
     if let Some(name) = options.cluster.as_ref().and_then(|cluster| cluster.name.clone()) {
         info.cluster = name;
     }
+}
+
+/// Where clients reach this server, as INFO says it: the advertised address, or the configured host with the port in use.
+pub fn set_address(info: &mut Info, options: &Options, port: u16) {
+    let address = &options.listen.address;
+    let reached = match &options.listen.client_advertise {
+        Some(advertise) => crate::cluster::info::with_default_port(advertise, port),
+        None => crate::net::listener::with_port(address, port),
+    };
+    let (host, port_text) = reached.rsplit_once(':').unwrap_or((&reached, ""));
+    info.host = host.trim_start_matches('[').trim_end_matches(']').to_owned();
+    info.port = port_text.parse().unwrap_or(port);
 }
 
 /// INFO for a connection that is bound to nothing yet.

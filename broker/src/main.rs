@@ -78,8 +78,6 @@ fn run(program: &str, command: CommandLine) -> ExitCode {
 
 async fn serve(program: &str, loaded: Loaded) -> ExitCode {
     tracing::info!("Starting {program}");
-    tracing::info!("  Version:  {VERSION} (compatible with {COMPATIBLE_VERSION})");
-    let path = loaded.path.clone();
     let server: Arc<Server> = match Server::start(loaded).await {
         Ok(server) => server,
         Err(e) => {
@@ -87,11 +85,6 @@ async fn serve(program: &str, loaded: Loaded) -> ExitCode {
             return fail(&format!("{program}: {e}"));
         }
     };
-    tracing::info!("  Name:     {}", server.identity.name);
-    tracing::info!("  ID:       {}", server.identity.id);
-    if let Some(path) = path {
-        tracing::info!("Using configuration file: {path} ({})", server.config_loaded().1.unwrap_or_default());
-    }
     if server.options().store_dir.is_some() {
         tracing::warn!("store_dir has no effect: JetStream is not supported in this version");
     }

@@ -172,12 +172,30 @@ impl Server {
     /// Builds everything, opens the listeners and starts to serve.
     pub async fn start(loaded: Loaded) -> Result<Arc<Self>, StartError> {
         let server = Arc::new(Self::build(loaded)?);
+        server.log_identity();
         Listeners::open(&server).await?;
         crate::cluster::start(&server).await?;
         crate::system::start(&server);
         crate::monitor::start(&server).await?;
         server.life.store(Life::Running as u8, Ordering::Release);
         Ok(server)
+    }
+
+    fn log_identity(&self) {
+        let options = self.options();
+        tracing::info!("  Version:  {VERSION} (compatible with {COMPATIBLE_VERSION})");
+        if options.cluster.is_some() {
+            tracing::info!("  Cluster:  {}", self.routes.cluster_name());
+        }
+        tracing::info!("  Name:     {}", self.identity.name);
+        tracing::info!("  ID:       {}", self.identity.id);
+        if let Some(path) = &self.source.path {
+            let digest = self.config_loaded().1.unwrap_or_default();
+            tracing::info!("Using configuration file: {path} ({digest})");
+        }
+        if options.has_plain_passwords() {
+            tracing::warn!("Plaintext passwords detected, use nkeys or bcrypt");
+        }
     }
 
     fn build(loaded: Loaded) -> Result<Self, StartError> {
@@ -189,12 +207,16 @@ impl Server {
         let auth = Authenticator::new(&options, &accounts);
         let client_tls = options.tls.as_ref().map(tls::Acceptor::new).transpose()?;
         let identity = Identity { id, name, started: clock::now(), started_unix: clock::unix_nanos() };
-        let info = info::template(&identity, &options);
+        let mut info = info::template(&identity, &options);
+        let routes = Routes::new(&options, &identity)?;
+        if options.cluster.is_some() {
+            info.cluster = routes.cluster_name();
+        }
         Ok(Self {
             closed: ClosedClients::new(options.limits.max_closed_clients as usize),
             monitoring: Monitoring::new(&options)?,
             system: System::default(),
-            routes: Routes::new(&options, &identity)?,
+            routes,
             identity,
             accounts,
             listeners: Listeners::default(),
@@ -329,6 +351,22 @@ impl Server {
         use protocol::error::CloseReason::{SlowConsumerPendingBytes, SlowConsumerWriteDeadline};
         let known = self.clients.write().remove(&client.id).is_some();
         let reason = client.out.close_reason();
+        let limits = client.out.limits();
+        match reason {
+            Some(SlowConsumerPendingBytes) => tracing::info!(
+                "{} - cid:{} - Slow Consumer Detected: MaxPending of {} Exceeded",
+                client.peer,
+                client.id,
+                limits.pending_max
+            ),
+            Some(SlowConsumerWriteDeadline) => tracing::info!(
+                "{} - cid:{} - Slow Consumer Detected: WriteDeadline of {:?} exceeded",
+                client.peer,
+                client.id,
+                limits.write_deadline
+            ),
+            _ => {}
+        }
         if matches!(reason, Some(SlowConsumerPendingBytes | SlowConsumerWriteDeadline)) {
             self.stats.slow_clients.fetch_add(1, Relaxed);
         }

@@ -17,16 +17,33 @@ pub async fn handle(server: Arc<Server>) -> std::io::Result<()> {
     loop {
         tokio::select! {
             () = server.wait() => return Ok(()),
-            _ = interrupt.recv() => server.stop(),
-            _ = terminate.recv() => terminated(&server),
+            _ = interrupt.recv() => {
+                trapped("interrupt");
+                server.stop();
+            }
+            _ = terminate.recv() => {
+                trapped("terminated");
+                terminated(&server);
+            }
             _ = hangup.recv() => {
+                trapped("hangup");
                 // The outcome is in the log; whoever sent a signal cannot be answered.
                 let _ = reload::reload(&server).await;
             }
-            _ = user1.recv() => logging::reopen(),
-            _ = user2.recv() => lame_duck::enter(&server),
+            _ = user1.recv() => {
+                trapped("user defined signal 1");
+                logging::reopen();
+            }
+            _ = user2.recv() => {
+                trapped("user defined signal 2");
+                lame_duck::enter(&server);
+            }
         }
     }
+}
+
+fn trapped(name: &str) {
+    tracing::info!("Trapped \"{name}\" signal");
 }
 
 /// SIGTERM stops at once, or gently where that is configured; a lame duck goes on at its own pace.

@@ -83,6 +83,8 @@ struct Link {
     buffer: ReadBuffer,
     limits: PeerLimits,
     deadline: Instant,
+    /// The peer has shown that it may talk to us, or we have dialled it.
+    authorized: bool,
 }
 
 /// What the handshake is interested in.
@@ -119,6 +121,7 @@ impl Link {
             buffer: ReadBuffer::default(),
             limits,
             deadline: Instant::now() + cluster.auth_timeout(),
+            authorized: false,
         }
     }
 
@@ -129,6 +132,7 @@ impl Link {
 
     /// Tells the peer why, and closes.
     fn refuse(&self, text: &str, reason: CloseReason) -> HandshakeError {
+        tracing::error!("{} - rid:{} - {text}", self.peer, self.id);
         self.out.finish(&protocol::client::encode::err(text), reason);
         HandshakeError::Refused(text.to_owned())
     }
@@ -156,11 +160,11 @@ impl Link {
         match op {
             Op::Connect(json) => Ok(Some(Heard::Connect(Box::new(serde_json::from_slice(json).map_err(bad)?)))),
             Op::Info(json) => Ok(Some(Heard::Info(Box::new(serde_json::from_slice(json).map_err(bad)?)))),
-            Op::Ping => {
+            Op::Ping if self.authorized => {
                 self.send(protocol::client::encode::PONG);
                 Ok(None)
             }
-            Op::Pong | Op::Ok => Ok(None),
+            Op::Pong | Op::Ok if self.authorized => Ok(None),
             Op::Err(text) => Err(HandshakeError::Refused(String::from_utf8_lossy(text).into_owned())),
             // Whoever sends anything else before CONNECT has not shown that it may (GHSA-38x3-76xf-cq45).
             _ => Err(self.refuse(error::AUTHORIZATION_VIOLATION, CloseReason::AuthenticationFailure)),
@@ -169,7 +173,14 @@ impl Link {
 
     async fn fill(&mut self) -> Result<(), HandshakeError> {
         let count = timeout_at(self.deadline, self.read.read(self.buffer.space())).await;
-        match count.map_err(|_| HandshakeError::Timeout)?? {
+        let Ok(count) = count else {
+            self.out.finish(
+                &protocol::client::encode::err(error::AUTHENTICATION_TIMEOUT),
+                CloseReason::AuthenticationTimeout,
+            );
+            return Err(HandshakeError::Timeout);
+        };
+        match count? {
             0 => Err(HandshakeError::Io(std::io::ErrorKind::UnexpectedEof.into())),
             count => {
                 self.buffer.read(count);
@@ -285,6 +296,7 @@ async fn answer(server: &Arc<Server>, stream: TcpStream, peer: SocketAddr) -> Re
         return Err(link.refuse(error::AUTHORIZATION_VIOLATION, CloseReason::AuthenticationFailure));
     };
     authorize(&link, &connect)?;
+    link.authorized = true;
     let mut info = link.hear_info().await?;
     link.check(&info)?;
     info.ip = route_address(&info, peer);
@@ -321,7 +333,6 @@ fn authorize(link: &Link, connect: &ConnectOptions) -> Result<(), HandshakeError
     if user_matches && password_matches {
         return Ok(());
     }
-    tracing::error!("{} - rid:{} - authentication error", link.peer, link.id);
     Err(link.refuse(error::AUTHORIZATION_VIOLATION, CloseReason::AuthenticationFailure))
 }
 
@@ -345,6 +356,7 @@ pub async fn solicit(
         }
     };
     let mut link = Link::new(server, canonical(peer), halves);
+    link.authorized = true;
     link.send(&encode::connect(&connect(server, url)));
     let mut info = link.hear_info().await?;
     link.check(&info)?;

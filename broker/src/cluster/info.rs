@@ -3,7 +3,7 @@
 use std::net::{IpAddr, SocketAddr};
 
 use config::options::{Options, RouteUrl};
-use protocol::info::{ConnectOptions, Info};
+use protocol::info::{ConnectOptions, Info, SubjectPermission};
 
 use super::layout::Slot;
 use crate::server::Server;
@@ -47,6 +47,10 @@ pub fn for_route(server: &Server, slot: &Slot) -> Info {
     if let Some(advertise) = &cluster.advertise {
         info.ip = format!("nats-route://{}/", with_default_port(advertise, info.port));
     }
+    if let Some(permissions) = &cluster.permissions {
+        info.import = told(&permissions.import);
+        info.export = told(&permissions.export);
+    }
     let layout = routes.wanted_layout(&options);
     info.route_pool_size = layout.pool.and_then(|size| i32::try_from(size).ok()).unwrap_or(0);
     match slot {
@@ -54,6 +58,13 @@ pub fn for_route(server: &Server, slot: &Slot) -> Info {
         Slot::Account(name) => info.route_account = name.clone(),
     }
     info
+}
+
+/// Rules as the peer is told them; `None` if there are none.
+fn told(rules: &config::options::SubjectPermission) -> Option<SubjectPermission> {
+    let texts = |rules: &[config::options::SubjectRule]| rules.iter().map(|rule| rule.subject.clone()).collect();
+    let told = SubjectPermission { allow: texts(rules.allow.as_deref().unwrap_or_default()), deny: texts(&rules.deny) };
+    (!told.allow.is_empty() || !told.deny.is_empty()).then_some(told)
 }
 
 /// CONNECT of a connection that this server dials.
@@ -111,7 +122,7 @@ fn host_and_port(options: &Options, port: u16) -> String {
 }
 
 /// `host` or `host:port` with a port for sure.
-fn with_default_port(text: &str, port: u16) -> String {
+pub fn with_default_port(text: &str, port: u16) -> String {
     let has_port = text.rsplit_once(':').is_some_and(|(host, port)| {
         port.parse::<u16>().is_ok() && (!host.contains(':') || host.ends_with(']'))
     });

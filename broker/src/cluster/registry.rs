@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
@@ -58,6 +59,8 @@ pub struct Routes {
     tasks: Mutex<HashMap<String, AbortHandle>>,
     own_id: String,
     tls: ArcSwap<Option<RouteTls>>,
+    had_peers: AtomicBool,
+    own_name: String,
 }
 
 /// TLS of both directions of dialling.
@@ -98,6 +101,8 @@ impl Routes {
             tasks: Mutex::default(),
             own_id: identity.id.clone(),
             tls: ArcSwap::from_pointee(tls),
+            had_peers: AtomicBool::new(false),
+            own_name: identity.name.clone(),
         })
     }
 
@@ -191,7 +196,8 @@ impl Routes {
         let same_name = |(id, peer): (&String, &Peer)| {
             *id != agreement.peer_id && peer.info.server_name == agreement.peer_name
         };
-        if !route.solicited && peers.iter().any(same_name) {
+        let is_own_name = agreement.peer_name == self.own_name;
+        if !route.solicited && (is_own_name || peers.iter().any(same_name)) {
             return Err(Conflict::ServerName);
         }
         let is_new = !peers.contains_key(&agreement.peer_id);
@@ -208,6 +214,7 @@ impl Routes {
             }
             existing.out.abort(CloseReason::DuplicateRoute);
         }
+        self.had_peers.store(true, Ordering::Relaxed);
         peer.slots.insert(agreement.slot.clone(), Arc::clone(route));
         peer.layout = agreement.layout.clone();
         drop(peers);
@@ -324,6 +331,10 @@ impl Routes {
             return Vec::new();
         };
         if cluster.listen.is_none() && cluster.routes.is_empty() {
+            return Vec::new();
+        }
+        if !self.had_peers.load(Ordering::Relaxed) {
+            // A server that has never had a peer has nothing to tell that the client does not know.
             return Vec::new();
         }
         let mut urls = super::info::own_client_urls(server);

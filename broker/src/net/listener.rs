@@ -47,10 +47,7 @@ impl Listeners {
         let address = server.options().listen.address.clone();
         let listener = bind(&address).await?;
         let local = listener.local_addr().map_err(|source| BindError { address: address.to_string(), source })?;
-        server.update_info(|info| {
-            info.host.clone_from(&address.host);
-            info.port = local.port();
-        });
+        server.update_info(|info| crate::info::set_address(info, &server.options(), local.port()));
         let task = tokio::spawn(accept(Arc::clone(server), listener));
         *server.listeners.client.lock() = Some((local, task.abort_handle()));
         tracing::info!("Listening for client connections on {}", with_port(&address, local.port()));

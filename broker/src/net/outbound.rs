@@ -208,6 +208,11 @@ impl Outbound {
         self.stream.shutdown();
     }
 
+    /// Its limits.
+    pub fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
     /// Is the connection on its way out?
     #[inline]
     pub fn is_closing(&self) -> bool {

@@ -7,9 +7,9 @@ use std::time::{Duration, Instant};
 use protocol::client::{Limits, Op, Publish, encode};
 use protocol::error::{self, CloseReason};
 use protocol::header;
-use protocol::info::ConnectOptions;
+use protocol::info::{ConnectOptions, Info};
 use routing::deliver;
-use routing::session::client::{ConnectError, Denied, Publisher, Settings, Subscribed};
+use routing::session::client::{ConnectError, Denied, Publisher, Settings, SubscribeError, Subscribed};
 
 use super::client::{Binding, Client};
 use super::dispatch::{Dispatch, Finished, Message, Tally, remove_finished};
@@ -46,6 +46,7 @@ pub struct Session {
     server: Arc<Server>,
     client: Arc<Client>,
     phase: Phase,
+    connect: Box<ConnectOptions>,
     settings: Settings,
     limits: Limits,
     publisher: Publisher<Sink>,
@@ -83,6 +84,7 @@ impl Session {
             server,
             client,
             phase: Phase::AwaitConnect,
+            connect: Box::default(),
             settings: Settings::default(),
             limits,
             binding: None,
@@ -187,9 +189,10 @@ impl Session {
 
     /// CONNECT.
     pub async fn connect(&mut self, json: &[u8]) -> Flow {
-        let Ok(connect) = serde_json::from_slice::<ConnectOptions>(json) else {
+        if self.connect.update(json).is_err() {
             return self.close(CloseReason::ProtocolViolation);
-        };
+        }
+        let connect = self.connect.clone();
         match Settings::from_connect(&connect, !self.server.options().listen.no_header_support) {
             Ok(settings) => self.settings = settings,
             Err(refusal) => return self.refuse_connect(refusal),
@@ -330,10 +333,14 @@ impl Session {
 
     #[cold]
     fn deny(&mut self, denied: Denied, publish: &Publish<'_>) -> Flow {
-        let text = match denied {
-            Denied::Subject => error::publish_violation(publish.subject),
-            Denied::Reply => error::reply_violation(publish.reply.unwrap_or_default()),
+        let (text, kind, subject) = match denied {
+            Denied::Subject => (error::publish_violation(publish.subject), "Publish", publish.subject),
+            Denied::Reply => {
+                let reply = publish.reply.unwrap_or_default();
+                (error::reply_violation(reply), "Publish with Reply", reply)
+            }
         };
+        self.violation(kind, subject);
         self.say_error(&text);
         Flow::Continue
     }
@@ -361,7 +368,10 @@ impl Session {
                 self.pong();
                 Flow::Continue
             }
-            Op::Info(_) | Op::Ok => Flow::Continue,
+            Op::Ok => Flow::Continue,
+            // A client has nothing to say here, but it must say it well.
+            Op::Info(json) if serde_json::from_slice::<Info>(json).is_err() => self.close(CloseReason::ProtocolViolation),
+            Op::Info(_) => Flow::Continue,
             Op::Err(_) => self.close(CloseReason::ParseError),
             Op::Publish(_) | Op::Connect(_) => unreachable!("handled by its own method"),
         }
@@ -391,6 +401,9 @@ impl Session {
             }
             Ok(Subscribed::Duplicate) => self.ok(),
             Err(refusal) => {
+                if matches!(refusal, SubscribeError::Denied { .. }) {
+                    self.violation("Subscription", subject);
+                }
                 self.say_error(&refusal.to_string());
                 Flow::Continue
             }
@@ -459,7 +472,14 @@ impl Session {
     fn say_error(&mut self, text: &str) {
         self.client.out.append(&encode::err(text));
         self.dirty.mark(&self.client.out);
-        self.server.log_client_error(&self.client, text);
+    }
+
+    /// Tells the operator of the server who tried what.
+    fn violation(&self, kind: &str, subject: &[u8]) {
+        let user = self.binding.as_ref().and_then(|binding| binding.user.clone()).unwrap_or_default();
+        let subject = String::from_utf8_lossy(subject);
+        let (peer, id) = (self.client.peer, self.client.id);
+        tracing::error!("{peer} - cid:{id} - {kind} Violation - User {user:?}, Subject {subject:?}");
     }
 
     /// Sends `-ERR` and closes.

@@ -119,6 +119,16 @@ impl Options {
         }
     }
 
+    /// Is there a password or token that is kept in clear? Whoever reads the file then knows it.
+    pub fn has_plain_passwords(&self) -> bool {
+        let plain = |secret: &crate::Secret| !secret.is_empty() && !secret.is_bcrypt();
+        let single = match &self.authorization.credentials {
+            Credentials::Token(secret) | Credentials::Single { password: secret, .. } => plain(secret),
+            Credentials::Open | Credentials::Users(_) => false,
+        };
+        single || self.users().any(|(_, user)| plain(&user.password))
+    }
+
     /// The account of that name, if it is configured.
     pub fn account(&self, name: &str) -> Option<&Account> {
         self.accounts.iter().find(|account| account.name == name)

@@ -139,11 +139,26 @@ impl fmt::Debug for ConnectOptions {
 
 impl<'de> Deserialize<'de> for ConnectOptions {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(Document)
+        deserializer.deserialize_any(Document(Self::default()))
     }
 }
 
-struct Document;
+impl ConnectOptions {
+    /// Reads another CONNECT of the same connection: what it does not mention stays as it was.
+    ///
+    /// # Errors
+    /// The text is no JSON object of the right types; then nothing has changed.
+    pub fn update(&mut self, json: &[u8]) -> Result<(), serde_json::Error> {
+        let mut deserializer = serde_json::Deserializer::from_slice(json);
+        let updated = deserializer.deserialize_any(Document(self.clone()))?;
+        deserializer.end()?;
+        *self = updated;
+        Ok(())
+    }
+}
+
+/// Reads a document over the options that were there before.
+struct Document(ConnectOptions);
 
 impl<'de> Visitor<'de> for Document {
     type Value = ConnectOptions;
@@ -153,11 +168,11 @@ impl<'de> Visitor<'de> for Document {
     }
 
     fn visit_unit<E: de::Error>(self) -> Result<ConnectOptions, E> {
-        Ok(ConnectOptions::default())
+        Ok(self.0)
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<ConnectOptions, A::Error> {
-        let mut options = ConnectOptions::default();
+        let mut options = self.0;
         while let Some(key) = map.next_key_seed(Text)? {
             set(&mut options, &key.unwrap_or_default().to_ascii_lowercase(), &mut map)?;
         }
@@ -278,6 +293,16 @@ mod tests {
         }
         let options = ConnectOptions::default();
         assert!(options.verbose && options.pedantic && options.echo && !options.headers);
+    }
+
+    #[test]
+    fn another_connect_keeps_what_it_does_not_mention() {
+        let mut options = read(br#"{"verbose":false,"user":"a"}"#).unwrap();
+        options.update(br#"{"user":"b"}"#).unwrap();
+        assert_eq!((options.verbose, options.user.as_deref()), (false, Some("b")));
+        let before = options.clone();
+        assert!(options.update(b"{\"user\":\"c\"} x").is_err());
+        assert_eq!(options, before);
     }
 
     /// Each was tried on the reference server.

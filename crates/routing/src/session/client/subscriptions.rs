@@ -58,13 +58,6 @@ pub enum Unsubscribed {
     Unknown,
 }
 
-/// Limits and rights that a SUB is checked against.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Checks<'a> {
-    pub(crate) permissions: Option<&'a Permissions>,
-    pub(crate) tokens_max: Option<usize>,
-}
-
 impl<S> Default for Subscriptions<S> {
     fn default() -> Self {
         Self { by_sid: HashMap::new(), closed: false }
@@ -72,7 +65,8 @@ impl<S> Default for Subscriptions<S> {
 }
 
 impl<S: Clone + PartialEq> Subscriptions<S> {
-    /// Adds a subscription to the table and the account's interest.
+    /// Adds a subscription to the table and the account's interest. The order of the checks is the one that clients observe: a name
+    /// in use hides a bad subject.
     pub fn add(
         &mut self,
         account: &Account<S>,
@@ -80,14 +74,21 @@ impl<S: Clone + PartialEq> Subscriptions<S> {
         permissions: Option<&Permissions>,
         (count_max, tokens_max): (Option<u32>, Option<usize>),
     ) -> Result<Subscribed, SubscribeError> {
-        let subscription = check(subscription, Checks { permissions, tokens_max })?;
-        if self.by_sid.contains_key(&subscription.sid) || self.closed {
-            return Ok(Subscribed::Duplicate);
+        let (name, queue) = (&*subscription.subject, subscription.queue.as_deref());
+        if queue == Some(QUEUE_RESERVED) || permissions.is_some_and(|p| !p.can_subscribe(name, queue)) {
+            return Err(denied(name, queue));
         }
         if count_max.is_some_and(|max| self.by_sid.len() >= max as usize) {
             return Err(SubscribeError::TooMany);
         }
-        let subscription = Arc::new(subscription);
+        if self.by_sid.contains_key(&subscription.sid) || self.closed {
+            return Ok(Subscribed::Duplicate);
+        }
+        if tokens_max.is_some_and(|max| subject::token_count(name) > max) {
+            return Err(SubscribeError::TooManyTokens(String::from_utf8_lossy(name).into_owned()));
+        }
+        let filter = permissions.and_then(|permissions| permissions.delivery_filter(name, queue));
+        let subscription = Arc::new(subscription.with_filter(filter));
         account.interest.insert(account.name(), &subscription).map_err(|_| SubscribeError::InvalidSubject)?;
         self.by_sid.insert(subscription.sid.clone(), subscription);
         Ok(Subscribed::Added)
@@ -167,21 +168,6 @@ impl<S: Clone + PartialEq> Subscriptions<S> {
     pub fn find(&self, literal: &[u8]) -> Option<&Arc<Subscription<S>>> {
         self.by_sid.values().find(|subscription| subject::matches(literal, &subscription.subject))
     }
-}
-
-fn check<S>(subscription: Subscription<S>, checks: Checks<'_>) -> Result<Subscription<S>, SubscribeError> {
-    let (name, queue) = (&*subscription.subject, subscription.queue.as_deref());
-    if !subject::is_valid(name) {
-        return Err(SubscribeError::InvalidSubject);
-    }
-    if checks.tokens_max.is_some_and(|max| subject::token_count(name) > max) {
-        return Err(SubscribeError::TooManyTokens(String::from_utf8_lossy(name).into_owned()));
-    }
-    if queue == Some(QUEUE_RESERVED) || checks.permissions.is_some_and(|p| !p.can_subscribe(name, queue)) {
-        return Err(denied(name, queue));
-    }
-    let filter = checks.permissions.and_then(|permissions| permissions.delivery_filter(name, queue));
-    Ok(subscription.with_filter(filter))
 }
 
 fn denied(subject: &[u8], queue: Option<&[u8]>) -> SubscribeError {
