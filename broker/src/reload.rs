@@ -149,7 +149,11 @@ fn announce(server: &Arc<Server>, old: &Options, new: &Options) {
     info::apply(&mut now, new);
     let is_address_new = old.listen.client_advertise != new.listen.client_advertise;
     if now != before || is_address_new {
-        server.update_info(|info| info::apply(info, new));
+        let port = server.client_address().map_or(before.port, |address| address.port());
+        server.update_info(|info| {
+            info::apply(info, new);
+            info::set_address(info, new, port);
+        });
     }
 }
 

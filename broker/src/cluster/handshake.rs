@@ -60,8 +60,11 @@ pub async fn accept(server: Arc<Server>, listener: TcpListener) {
                 let server = Arc::clone(&server);
                 tokio::spawn(async move {
                     let peer = canonical(peer);
-                    if let Err(e) = answer(&server, stream, peer).await {
-                        tracing::debug!("{peer} - Route connection not taken: {e}");
+                    match answer(&server, stream, peer).await {
+                        Ok(_) => {}
+                        Err(e @ HandshakeError::Tls(_)) => tracing::error!("{peer} - {e}"),
+                        // What was refused is logged where it was refused.
+                        Err(e) => tracing::debug!("{peer} - Route connection not taken: {e}"),
                     }
                 });
             }
@@ -333,6 +336,7 @@ fn authorize(link: &Link, connect: &ConnectOptions) -> Result<(), HandshakeError
     if user_matches && password_matches {
         return Ok(());
     }
+    tracing::error!("{} - rid:{} - authentication error", link.peer, link.id);
     Err(link.refuse(error::AUTHORIZATION_VIOLATION, CloseReason::AuthenticationFailure))
 }
 

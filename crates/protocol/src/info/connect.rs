@@ -149,12 +149,31 @@ impl ConnectOptions {
     /// # Errors
     /// The text is no JSON object of the right types; then nothing has changed.
     pub fn update(&mut self, json: &[u8]) -> Result<(), serde_json::Error> {
+        if has_raw_control(json) {
+            return Err(de::Error::custom("control character in a string"));
+        }
         let mut deserializer = serde_json::Deserializer::from_slice(json);
         let updated = deserializer.deserialize_any(Document(self.clone()))?;
         deserializer.end()?;
         *self = updated;
         Ok(())
     }
+}
+
+/// Is there a control character within a string that is not escaped? Texts are read as bytes here, since clients send some that
+/// are not UTF-8, and the reader of bytes lets these pass.
+fn has_raw_control(json: &[u8]) -> bool {
+    let (mut in_string, mut escaped) = (false, false);
+    json.iter().any(|byte| {
+        let ends_escape = std::mem::take(&mut escaped);
+        match byte {
+            b'"' if !ends_escape => in_string = !in_string,
+            b'\\' if in_string && !ends_escape => escaped = true,
+            0..0x20 if in_string => return true,
+            _ => {}
+        }
+        false
+    })
 }
 
 /// Reads a document over the options that were there before.
@@ -303,6 +322,15 @@ mod tests {
         let before = options.clone();
         assert!(options.update(b"{\"user\":\"c\"} x").is_err());
         assert_eq!(options, before);
+    }
+
+    #[test]
+    fn control_characters_in_strings_are_refused_unless_escaped() {
+        let mut options = ConnectOptions::default();
+        assert!(options.update(b"{\"name\":\"a\tb\"}").is_err());
+        assert!(options.update(b"{\"na\nme\":1}").is_err());
+        options.update(b"{\t\"name\":\n\"a\\t\\\"b\"}").unwrap();
+        assert_eq!(options.name.as_deref(), Some("a\t\"b"));
     }
 
     /// Each was tried on the reference server.
