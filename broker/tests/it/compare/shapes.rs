@@ -8,7 +8,12 @@ use super::{both, shape, start_both};
 /// Parts that legitimately differ: what names the build, maps whose keys are features or paths, and the write deadline of
 /// routes, which the reference also shows for gateways and leaf nodes that are not configured.
 const IGNORED: [&str; 7] = [
-    "git_commit", "feature_flags", "http_req_stats", "gomemlimit", "name_tag", "gateway.write_deadline",
+    "git_commit",
+    "feature_flags",
+    "http_req_stats",
+    "gomemlimit",
+    "name_tag",
+    "gateway.write_deadline",
     "leaf.write_deadline",
 ];
 

@@ -5,18 +5,17 @@ use testkit::{Builder, Client, Server};
 use crate::cluster::settle;
 use crate::target;
 
-fn config(name: &str, server: Option<&Server>, routes: &[&Server], lines: &str) -> String {
-    let port = server.map_or("-1".to_owned(), |server| server.cluster_addr().port().to_string());
+fn config(name: &str, routes: &[&Server], lines: &str) -> String {
     let routes: Vec<String> =
         routes.iter().map(|server| format!("\"nats-route://{}\"", server.cluster_addr())).collect();
     format!(
-        "server_name: {name}\ncluster {{ name: c1, listen: \"127.0.0.1:{port}\", routes: [{}]\n{lines} }}",
+        "server_name: {name}\ncluster {{ name: c1, listen: \"127.0.0.1:-1\", routes: [{}]\n{lines} }}",
         routes.join(", ")
     )
 }
 
 async fn start(name: &str, lines: &str) -> Server {
-    Builder::new(&target()).config(config(name, None, &[], lines)).monitoring().start().await
+    Builder::new(&target()).config(config(name, &[], lines)).monitoring().start().await
 }
 
 async fn await_routes(server: &Server, what: &str, holds: impl Fn(usize) -> bool) {
@@ -27,8 +26,8 @@ async fn await_routes(server: &Server, what: &str, holds: impl Fn(usize) -> bool
 async fn routes_can_be_added_and_removed() {
     let first = start("first", "").await;
     let mut second = start("second", "").await;
-    let with = config("second", None, &[&first], "");
-    let without = config("second", None, &[], "");
+    let with = config("second", &[&first], "");
+    let without = config("second", &[], "");
     second.reload(&with).await.unwrap();
     await_routes(&second, "a route", |routes| routes == 4).await;
     let mut subscriber = Client::ready(&first).await;
@@ -45,19 +44,19 @@ async fn a_pinned_account_can_be_added_on_both_sides() {
     // #6875: adding a dedicated account route by reload panicked.
     let accounts = "accounts { A { users: [{user: a, password: a}] } }";
     let mut first = Builder::new(&target())
-        .config(format!("{accounts}\n{}", config("first", None, &[], "")))
+        .config(format!("{accounts}\n{}", config("first", &[], "")))
         .monitoring()
         .start()
         .await;
     let mut second = Builder::new(&target())
-        .config(format!("{accounts}\n{}", config("second", None, &[&first], "")))
+        .config(format!("{accounts}\n{}", config("second", &[&first], "")))
         .monitoring()
         .start()
         .await;
     await_routes(&second, "the pool", |routes| routes == 4).await;
     let pinned = "accounts: [\"A\"]";
-    let of_first = format!("{accounts}\n{}", config("first", None, &[], pinned));
-    let of_second = format!("{accounts}\n{}", config("second", None, &[&first], pinned));
+    let of_first = format!("{accounts}\n{}", config("first", &[], pinned));
+    let of_second = format!("{accounts}\n{}", config("second", &[&first], pinned));
     first.reload(&of_first).await.unwrap();
     second.reload(&of_second).await.unwrap();
     for server in [&first, &second] {
@@ -80,9 +79,9 @@ async fn a_pinned_account_can_be_added_on_both_sides() {
 async fn the_size_of_the_pool_can_change() {
     let first = start("first", "").await;
     let mut second =
-        Builder::new(&target()).config(config("second", None, &[&first], "")).monitoring().start().await;
+        Builder::new(&target()).config(config("second", &[&first], "")).monitoring().start().await;
     await_routes(&second, "the pool", |routes| routes == 4).await;
-    let larger = config("second", None, &[&first], "pool_size: 5");
+    let larger = config("second", &[&first], "pool_size: 5");
     second.reload(&larger).await.unwrap();
     await_routes(&second, "a larger pool", |routes| routes == 6).await;
     let mut subscriber = Client::ready(&first).await;
@@ -94,7 +93,7 @@ async fn the_size_of_the_pool_can_change() {
 #[tokio::test]
 async fn the_password_of_routes_can_change() {
     let mut first = start("first", "authorization { user: r, password: old }").await;
-    let changed = config("first", None, &[], "authorization { user: r, password: new }");
+    let changed = config("first", &[], "authorization { user: r, password: new }");
     first.reload(&changed).await.unwrap();
     let dial = |password: &str| {
         Builder::new(&target())
