@@ -5,6 +5,7 @@ cd "$(dirname "$0")/.."
 
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
+target=$(realpath -m "${CARGO_TARGET_DIR:-target}")
 
 # Says what comes, runs it, and keeps its output for the count at the end.
 step() {
@@ -30,13 +31,14 @@ echo "=== One-node Kubernetes (after $((SECONDS / 60)) min)"
 MYELIN_KUBENODE=$(testing/kubernetes/build.sh)/kubenode
 export MYELIN_KUBENODE
 step "Tests of the one-node Kubernetes" go -C testing/kubernetes test -v ./image ./node ./pki
+cargo build -p broker
+export MYELIN_BROKER=$target/debug/myelin
 step "Operator against a real API server" cargo test -p operator
 
 # The whole chain has a member of its own as soon as testing/e2e exists.
 if [ -f testing/e2e/Cargo.toml ]; then
   step "Images" make --no-print-directory image
-  MYELIN_IMAGES=${CARGO_TARGET_DIR:-$PWD/target}/images
-  export MYELIN_IMAGES
+  export MYELIN_IMAGES=$target/images
   step "The whole chain in the one-node Kubernetes" cargo test -p e2e -- --test-threads=1
 fi
 

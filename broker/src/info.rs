@@ -32,7 +32,8 @@ pub fn apply(info: &mut Info, options: &Options) {
     let tls = options.tls.as_ref();
     info.headers = !options.listen.no_header_support;
     // True also where an open account makes credentials optional: clients that have some then send them.
-    let has_credentials = !matches!(options.authorization.credentials, Credentials::Open) || options.users().next().is_some();
+    let has_credentials =
+        !matches!(options.authorization.credentials, Credentials::Open) || options.users().next().is_some();
     info.auth_required = has_credentials && options.no_auth_user.is_none();
     info.tls_required = tls.is_some() && !options.listen.allow_non_tls;
     info.tls_available = tls.is_some() && options.listen.allow_non_tls;

@@ -209,7 +209,9 @@ struct Log;
 
 impl<S: Subscriber> Layer<S> for Log {
     fn register_callsite(&self, metadata: &'static Metadata<'static>) -> tracing::subscriber::Interest {
-        if is_ours(metadata) && rank(LevelFilter::from_level(*metadata.level())) <= LEVEL.load(Ordering::Relaxed) {
+        if is_ours(metadata)
+            && rank(LevelFilter::from_level(*metadata.level())) <= LEVEL.load(Ordering::Relaxed)
+        {
             tracing::subscriber::Interest::always()
         } else {
             tracing::subscriber::Interest::never()
@@ -280,7 +282,8 @@ mod tests {
 
     #[test]
     fn a_json_line_is_one_object() {
-        let line = sink(Logging { format: LogFormat::Json, ..Logging::default() }).line(Level::ERROR, "a \"b\"");
+        let line =
+            sink(Logging { format: LogFormat::Json, ..Logging::default() }).line(Level::ERROR, "a \"b\"");
         let value: serde_json::Value = serde_json::from_slice(&line).unwrap();
         assert_eq!((&value["level"], &value["message"]), (&"ERR".into(), &"a \"b\"".into()));
         assert!(value["time"].is_string());

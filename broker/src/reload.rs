@@ -115,7 +115,8 @@ fn check(old: &Options, loaded: config::Loaded) -> Result<Prepared, ReloadError>
     let client_tls = client_tls.map_err(|source| ReloadError::Tls { section: "tls", source })?;
     let monitoring_tls = crate::monitor::load_tls(&options);
     let monitoring_tls = monitoring_tls.map_err(|source| ReloadError::Tls { section: "tls", source })?;
-    let route_tls = options.cluster.as_ref().and_then(|cluster| cluster.tls.as_ref()).map(RouteTls::new).transpose();
+    let route_tls =
+        options.cluster.as_ref().and_then(|cluster| cluster.tls.as_ref()).map(RouteTls::new).transpose();
     let route_tls = route_tls.map_err(|source| ReloadError::Tls { section: "cluster tls", source })?;
     Ok(Prepared { options, digest, changes, log, client_tls, monitoring_tls, route_tls })
 }

@@ -253,7 +253,12 @@ impl Server {
     }
 
     /// Puts reloaded options, users and TLS material in force.
-    pub fn replace(&self, options: Arc<Options>, auth: Arc<Authenticator>, client_tls: Arc<Option<tls::Acceptor>>) {
+    pub fn replace(
+        &self,
+        options: Arc<Options>,
+        auth: Arc<Authenticator>,
+        client_tls: Arc<Option<tls::Acceptor>>,
+    ) {
         self.auth.store(auth);
         self.client_tls.store(client_tls);
         self.options.store(options);

@@ -127,7 +127,10 @@ mod tests {
             name: (*name).to_owned(),
             users: Vec::new(),
             default_permissions: None,
-            limits: config::options::AccountLimits { max_connections: *max_connections, ..Default::default() },
+            limits: config::options::AccountLimits {
+                max_connections: *max_connections,
+                ..Default::default()
+            },
         };
         Options { accounts: accounts.iter().map(account).collect(), ..Options::default() }
     }
@@ -140,7 +143,10 @@ mod tests {
         assert!(Arc::ptr_eq(&before, &registry.get("A").unwrap()));
         assert_eq!(before.limits().connections_max, Some(3));
         assert_eq!(gone.iter().map(|account| account.name()).collect::<Vec<_>>(), ["B"]);
-        assert!(!registry.all().iter().any(|account| Arc::ptr_eq(account, &gone[0])) && registry.get("B").is_none());
+        assert!(
+            !registry.all().iter().any(|account| Arc::ptr_eq(account, &gone[0]))
+                && registry.get("B").is_none()
+        );
         let names: Vec<_> = registry.all().iter().map(|account| account.name().to_owned()).collect();
         assert_eq!(names, ["$G", DEFAULT_SYSTEM_ACCOUNT, "A", "C"]);
     }

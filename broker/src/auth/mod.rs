@@ -126,8 +126,12 @@ impl Authenticator {
             Credentials::Token(secret) => token = Some((secret.clone(), accounts.global())),
             Credentials::Single { username, password } => {
                 let account = accounts.global();
-                let entry =
-                    UserEntry { password: password.clone(), account, permissions: None, standard_allowed: true };
+                let entry = UserEntry {
+                    password: password.clone(),
+                    account,
+                    permissions: None,
+                    standard_allowed: true,
+                };
                 users.insert(username.clone(), entry);
             }
         }
@@ -152,7 +156,11 @@ impl Authenticator {
     }
 
     /// Checks what a client presents.
-    pub async fn authenticate(&self, presented: &Presented, tls: Option<&tls::Session>) -> Result<Grant, Refusal> {
+    pub async fn authenticate(
+        &self,
+        presented: &Presented,
+        tls: Option<&tls::Session>,
+    ) -> Result<Grant, Refusal> {
         if self.map_certificates {
             let users = self.users.keys().map(String::as_str);
             let name = tls.and_then(|session| session.user(|name| self.users.contains_key(name), users));
@@ -191,7 +199,11 @@ impl Authenticator {
     }
 }
 
-fn entry(user: &User, account: Arc<Account>, permissions: Option<&config::options::Permissions>) -> UserEntry {
+fn entry(
+    user: &User,
+    account: Arc<Account>,
+    permissions: Option<&config::options::Permissions>,
+) -> UserEntry {
     let allowed = &user.allowed_connection_types;
     UserEntry {
         password: user.password.clone(),

@@ -38,7 +38,9 @@ impl Authenticator {
                 grant.renewed(binding)
             }
             Ok(_) => Renewal::Gone,
-            Err(_) if binding.user.as_ref().is_some_and(|user| !self.has_user(user, binding)) => Renewal::Gone,
+            Err(_) if binding.user.as_ref().is_some_and(|user| !self.has_user(user, binding)) => {
+                Renewal::Gone
+            }
             Err(refusal) => Renewal::Refused(refusal),
         }
     }

@@ -114,11 +114,16 @@ async fn a_reload_leaves_alone_whom_it_does_not_concern() {
 
 #[tokio::test]
 async fn a_reload_refuses_what_is_no_longer_good() {
-    let users = "accounts { A { users = [ {user: a, password: pw} ] }, B { users = [ {user: b, password: pw} ] } }";
-    let refused = renewed(&password("a", "pw"), users, &users.replace("a, password: pw", "a, password: other")).await;
+    let users =
+        "accounts { A { users = [ {user: a, password: pw} ] }, B { users = [ {user: b, password: pw} ] } }";
+    let refused =
+        renewed(&password("a", "pw"), users, &users.replace("a, password: pw", "a, password: other")).await;
     assert!(matches!(refused, Renewal::Refused(Refusal::Violation)));
     let typed = users.replace("a, password: pw", "a, password: pw, allowed_connection_types: [MQTT]");
-    assert!(matches!(renewed(&password("a", "pw"), users, &typed).await, Renewal::Refused(Refusal::ConnectionType)));
+    assert!(matches!(
+        renewed(&password("a", "pw"), users, &typed).await,
+        Renewal::Refused(Refusal::ConnectionType)
+    ));
     let token = Presented { token: Some(Secret::new("t")), ..Presented::default() };
     let refused = renewed(&token, "authorization { token: t }", "authorization { token: u }").await;
     assert!(matches!(refused, Renewal::Refused(Refusal::Violation)));
@@ -128,7 +133,8 @@ async fn a_reload_refuses_what_is_no_longer_good() {
 
 #[tokio::test]
 async fn users_that_are_gone_or_moved_are_told_apart_from_refused_ones() {
-    let users = "accounts { A { users = [ {user: a, password: pw} ] }, B { users = [ {user: b, password: pw} ] } }";
+    let users =
+        "accounts { A { users = [ {user: a, password: pw} ] }, B { users = [ {user: b, password: pw} ] } }";
     for after in [
         users.replace("user: a", "user: c"),
         users.replace("user: a", "user: c").replace("user: b", "user: a"),

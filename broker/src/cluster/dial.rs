@@ -121,7 +121,11 @@ fn next_slot(server: &Server, target: &Target) -> Option<Slot> {
 
 fn pause(server: &Server, failures: u32) -> Duration {
     let backoff = server.options().cluster.as_ref().is_some_and(|cluster| cluster.connect_backoff);
-    if backoff { (ATTEMPT_INTERVAL * 2u32.saturating_pow(failures.min(5))).min(BACKOFF_MAX) } else { ATTEMPT_INTERVAL }
+    if backoff {
+        (ATTEMPT_INTERVAL * 2u32.saturating_pow(failures.min(5))).min(BACKOFF_MAX)
+    } else {
+        ATTEMPT_INTERVAL
+    }
 }
 
 /// Tries every address that the name has now, in random order.

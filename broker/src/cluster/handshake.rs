@@ -69,7 +69,10 @@ pub async fn accept(server: Arc<Server>, listener: TcpListener) {
                 });
             }
             Err(e) => {
-                tracing::error!("Temporary Route Accept Error ({e}), sleeping {}ms", ACCEPT_PAUSE.as_millis());
+                tracing::error!(
+                    "Temporary Route Accept Error ({e}), sleeping {}ms",
+                    ACCEPT_PAUSE.as_millis()
+                );
                 tokio::time::sleep(ACCEPT_PAUSE).await;
             }
         }
@@ -161,7 +164,9 @@ impl Link {
     fn understand(&self, op: &Op<'_>) -> Result<Option<Heard>, HandshakeError> {
         let bad = |e: serde_json::Error| HandshakeError::Refused(format!("bad JSON from the peer: {e}"));
         match op {
-            Op::Connect(json) => Ok(Some(Heard::Connect(Box::new(serde_json::from_slice(json).map_err(bad)?)))),
+            Op::Connect(json) => {
+                Ok(Some(Heard::Connect(Box::new(serde_json::from_slice(json).map_err(bad)?))))
+            }
             Op::Info(json) => Ok(Some(Heard::Info(Box::new(serde_json::from_slice(json).map_err(bad)?)))),
             Op::Ping if self.authorized => {
                 self.send(protocol::client::encode::PONG);

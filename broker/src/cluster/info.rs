@@ -62,8 +62,12 @@ pub fn for_route(server: &Server, slot: &Slot) -> Info {
 
 /// Rules as the peer is told them; `None` if there are none.
 fn told(rules: &config::options::SubjectPermission) -> Option<SubjectPermission> {
-    let texts = |rules: &[config::options::SubjectRule]| rules.iter().map(|rule| rule.subject.clone()).collect();
-    let told = SubjectPermission { allow: texts(rules.allow.as_deref().unwrap_or_default()), deny: texts(&rules.deny) };
+    let texts =
+        |rules: &[config::options::SubjectRule]| rules.iter().map(|rule| rule.subject.clone()).collect();
+    let told = SubjectPermission {
+        allow: texts(rules.allow.as_deref().unwrap_or_default()),
+        deny: texts(&rules.deny),
+    };
     (!told.allow.is_empty() || !told.deny.is_empty()).then_some(told)
 }
 
@@ -73,10 +77,13 @@ pub fn connect(server: &Server, url: &RouteUrl) -> ConnectOptions {
     let options = server.options();
     let own = options.cluster.as_ref().map(|cluster| &cluster.authorization);
     // A peer learnt from another peer has no credentials in its address: the cluster's own serve.
-    let user = url.username.clone().or_else(|| own.map(|own| own.username.clone())).filter(|user| !user.is_empty());
+    let user =
+        url.username.clone().or_else(|| own.map(|own| own.username.clone())).filter(|user| !user.is_empty());
     let pass = match (&url.password, own) {
         (Some(password), _) => Some(password.expose().to_owned()),
-        (None, Some(own)) if url.username.is_none() && user.is_some() => Some(own.password.expose().to_owned()),
+        (None, Some(own)) if url.username.is_none() && user.is_some() => {
+            Some(own.password.expose().to_owned())
+        }
         _ => None,
     };
     ConnectOptions {
@@ -98,7 +105,11 @@ pub fn connect(server: &Server, url: &RouteUrl) -> ConnectOptions {
 
 /// Where other servers reach the peer that sent `info` from `peer`: what it says, or what is seen of it.
 pub fn route_address(info: &Info, peer: SocketAddr) -> String {
-    if info.ip.is_empty() { format!("nats-route://{}/", SocketAddr::new(peer.ip(), info.port)) } else { info.ip.clone() }
+    if info.ip.is_empty() {
+        format!("nats-route://{}/", SocketAddr::new(peer.ip(), info.port))
+    } else {
+        info.ip.clone()
+    }
 }
 
 /// Addresses that clients reach this server under.

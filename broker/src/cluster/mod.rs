@@ -22,10 +22,9 @@ pub async fn start(server: &Arc<Server>) -> Result<(), StartError> {
     let Some(cluster) = &options.cluster else { return Ok(()) };
     if let Some(address) = &cluster.listen {
         let listener = listener::bind(address).await?;
-        let local = listener.local_addr().map_err(|source| listener::BindError {
-            address: address.to_string(),
-            source,
-        })?;
+        let local = listener
+            .local_addr()
+            .map_err(|source| listener::BindError { address: address.to_string(), source })?;
         server.routes().set_address(local);
         tracing::info!("Cluster name is {}", server.routes().cluster_name());
         tracing::info!("Listening for route connections on {}", listener::with_port(address, local.port()));

@@ -92,7 +92,12 @@ impl Routes {
         let dynamic = configured.is_none();
         // Any unique text serves as a name that is made up; the server's key is one.
         let name = configured.unwrap_or_else(|| identity.id.clone());
-        let tls = options.cluster.as_ref().and_then(|cluster| cluster.tls.as_ref()).map(RouteTls::new).transpose()?;
+        let tls = options
+            .cluster
+            .as_ref()
+            .and_then(|cluster| cluster.tls.as_ref())
+            .map(RouteTls::new)
+            .transpose()?;
         Ok(Self {
             peers: RwLock::default(),
             name: RwLock::new(ClusterName { name, dynamic }),
@@ -120,7 +125,8 @@ impl Routes {
     pub fn check_certificate(&self, server: &Server, session: &tls::Session) -> Result<(), String> {
         let check = self.tls.load().as_ref().as_ref().is_some_and(|tls| tls.check_known_urls);
         let options = server.options();
-        let hosts = options.cluster.iter().flat_map(|cluster| cluster.routes.iter().map(|url| url.host.clone()));
+        let hosts =
+            options.cluster.iter().flat_map(|cluster| cluster.routes.iter().map(|url| url.host.clone()));
         if check && !session.matches_known_hosts(&hosts.collect::<Vec<_>>()) {
             return Err("the certificate names none of the configured routes".to_owned());
         }
@@ -181,9 +187,14 @@ impl Routes {
 
     /// How this server wants accounts spread over connections.
     pub fn wanted_layout(&self, options: &Options) -> Layout {
-        let Some(cluster) = &options.cluster else { return Layout { pool: None, pinned: Default::default() } };
-        let RoutePool::Size(size) = cluster.pool else { return Layout { pool: None, pinned: Default::default() } };
-        let mut pinned: std::collections::BTreeSet<String> = cluster.pinned_accounts.iter().cloned().collect();
+        let Some(cluster) = &options.cluster else {
+            return Layout { pool: None, pinned: Default::default() };
+        };
+        let RoutePool::Size(size) = cluster.pool else {
+            return Layout { pool: None, pinned: Default::default() };
+        };
+        let mut pinned: std::collections::BTreeSet<String> =
+            cluster.pinned_accounts.iter().cloned().collect();
         // The system account never waits behind the traffic of others.
         pinned.extend(options.system_account_name().map(ToOwned::to_owned));
         Layout { pool: Some(size.get()), pinned }
@@ -342,7 +353,9 @@ impl Routes {
             urls.clear();
         }
         for peer in self.peers.read().values().filter(|peer| !peer.info.ldm) {
-            urls.extend(peer.info.connect_urls.iter().filter(|url| !urls.contains(url)).cloned().collect::<Vec<_>>());
+            urls.extend(
+                peer.info.connect_urls.iter().filter(|url| !urls.contains(url)).cloned().collect::<Vec<_>>(),
+            );
         }
         urls
     }

@@ -141,7 +141,8 @@ impl Route {
     /// Writes a message for the peer. False if the link is closing.
     pub fn send(&self, account: &str, message: &Message<'_>, queues: &[&[u8]]) -> bool {
         let header_len = if self.agreement.headers { message.header_len } else { 0 };
-        let payload = if self.agreement.headers { message.payload } else { &message.payload[message.header_len..] };
+        let payload =
+            if self.agreement.headers { message.payload } else { &message.payload[message.header_len..] };
         let appended = self.out.append_message(payload.len(), |buffer| {
             let (subject, reply) = (message.subject, message.reply);
             let envelope = encode::Envelope { subject, reply, header_len, total_len: payload.len() };
@@ -154,12 +155,17 @@ impl Route {
 
     /// Form of a line about `account`.
     fn line<'a>(&self, account: &'a str) -> Target<'a> {
-        Target { link: Link::Route, origin: None, account: self.account().is_none().then_some(account.as_bytes()) }
+        Target {
+            link: Link::Route,
+            origin: None,
+            account: self.account().is_none().then_some(account.as_bytes()),
+        }
     }
 
     /// Something came from the peer.
     pub fn touch(&self) {
-        self.active_millis.store(u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX), Relaxed);
+        self.active_millis
+            .store(u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX), Relaxed);
     }
 
     /// Time of the last traffic, since the connection began.

@@ -165,12 +165,16 @@ impl Session {
         let mut tally = Tally::default();
         let flow = loop {
             let (flow, consumed) = match parse(input.buffer.filled(), &input.limits) {
-                Ok(Step::Op { op: Op::Message(message), consumed }) => (self.message(&message, &mut tally), consumed),
+                Ok(Step::Op { op: Op::Message(message), consumed }) => {
+                    (self.message(&message, &mut tally), consumed)
+                }
                 Ok(Step::Op { op, consumed }) => (self.handle(&op), consumed),
                 Ok(Step::NeedMore { .. }) => break Flow::Continue,
                 Err(e) => {
                     tracing::error!("{} - rid:{} - {e}", self.route.peer, self.route.id);
-                    self.route.out.finish(&text::err(error::UNKNOWN_OPERATION), CloseReason::ProtocolViolation);
+                    self.route
+                        .out
+                        .finish(&text::err(error::UNKNOWN_OPERATION), CloseReason::ProtocolViolation);
                     break Flow::Close;
                 }
             };
@@ -241,7 +245,10 @@ impl Session {
     fn handle(&mut self, op: &Op<'_>) -> Flow {
         match op {
             Op::Subscribe { origin, account, subject, queue } => {
-                self.subscribe(&Line { origin: *origin, account: *account, subject, queue: queue.map(|(name, _)| name) }, *queue);
+                self.subscribe(
+                    &Line { origin: *origin, account: *account, subject, queue: queue.map(|(name, _)| name) },
+                    *queue,
+                );
             }
             Op::Unsubscribe { origin, account, subject, queue } => {
                 self.unsubscribe(&Line { origin: *origin, account: *account, subject, queue: *queue });
@@ -298,7 +305,7 @@ impl Session {
     }
 
     fn key(&self, line: &Line<'_>) -> InterestKey {
-        let account = line.account.or(self.route.account().map(str::as_bytes)).unwrap_or_default();
+        let account = line.account.or_else(|| self.route.account().map(str::as_bytes)).unwrap_or_default();
         InterestKey {
             origin: line.origin.map(Into::into),
             account: account.into(),
@@ -352,7 +359,10 @@ impl Session {
         let was_last = self.server.routes().remove(route);
         self.dirty.flush();
         let reason = route.out.close_reason();
-        if matches!(reason, Some(CloseReason::SlowConsumerPendingBytes | CloseReason::SlowConsumerWriteDeadline)) {
+        if matches!(
+            reason,
+            Some(CloseReason::SlowConsumerPendingBytes | CloseReason::SlowConsumerWriteDeadline)
+        ) {
             self.server.stats().slow_routes.fetch_add(1, Relaxed);
         }
         let reason = reason.map_or("Client Closed", |reason| reason.as_str());

@@ -110,7 +110,7 @@ pub struct Dispatch<'a> {
 impl Dispatch<'_> {
     /// Writes the message for one subscription of a client.
     #[inline]
-    fn to_client(&mut self, client: &Arc<super::client::Client>, sid: &[u8]) -> bool {
+    fn write_to(&mut self, client: &Arc<super::client::Client>, sid: &[u8]) -> bool {
         let Message { subject, reply, header_len, payload } = self.message;
         if self.drop_for_slow && client.out.is_slow() {
             return false;
@@ -160,7 +160,7 @@ impl Deliver<Sink> for Dispatch<'_> {
                     Count::Last => self.finished.push(Arc::clone(subscription)),
                     Count::Over => return false,
                 }
-                self.to_client(client, &subscription.sid)
+                self.write_to(client, &subscription.sid)
             }
             Sink::Internal(internal) => internal.deliver(&self.message, self.publisher),
             Sink::Route(_) => false,

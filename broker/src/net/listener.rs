@@ -46,7 +46,8 @@ impl Listeners {
     pub async fn open(server: &Arc<Server>) -> Result<(), BindError> {
         let address = server.options().listen.address.clone();
         let listener = bind(&address).await?;
-        let local = listener.local_addr().map_err(|source| BindError { address: address.to_string(), source })?;
+        let local =
+            listener.local_addr().map_err(|source| BindError { address: address.to_string(), source })?;
         server.update_info(|info| crate::info::set_address(info, &server.options(), local.port()));
         let task = tokio::spawn(accept(Arc::clone(server), listener));
         *server.listeners.client.lock() = Some((local, task.abort_handle()));
@@ -69,7 +70,11 @@ impl Listeners {
 
 /// `host:port` with the port that was really taken.
 pub fn with_port(address: &Address, port: u16) -> String {
-    if address.host.contains(':') { format!("[{}]:{port}", address.host) } else { format!("{}:{port}", address.host) }
+    if address.host.contains(':') {
+        format!("[{}]:{port}", address.host)
+    } else {
+        format!("{}:{port}", address.host)
+    }
 }
 
 /// Opens a listener; `0.0.0.0` also takes IPv6 where the system has it, as the reference does.
@@ -107,7 +112,10 @@ async fn accept(server: Arc<Server>, listener: TcpListener) {
                 tokio::spawn(greet(Arc::clone(&server), stream, canonical(peer)));
             }
             Err(e) => {
-                tracing::error!("Temporary Client Accept Error ({e}), sleeping {}ms", ACCEPT_PAUSE.as_millis());
+                tracing::error!(
+                    "Temporary Client Accept Error ({e}), sleeping {}ms",
+                    ACCEPT_PAUSE.as_millis()
+                );
                 tokio::time::sleep(ACCEPT_PAUSE).await;
             }
         }

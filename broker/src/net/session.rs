@@ -247,7 +247,8 @@ impl Session {
 
     fn enter_account(&mut self, binding: Arc<Binding>) -> Flow {
         if !binding.account.try_connect() {
-            return self.refuse(error::ACCOUNT_CONNECTIONS_EXCEEDED, CloseReason::MaximumAccountConnectionsExceeded);
+            return self
+                .refuse(error::ACCOUNT_CONNECTIONS_EXCEEDED, CloseReason::MaximumAccountConnectionsExceeded);
         }
         self.client.bind(binding);
         self.take_binding(self.client.binding_epoch());
@@ -291,7 +292,8 @@ impl Session {
             self.client.out.append(&encode::err(error::INVALID_PUBLISH_SUBJECT));
             self.dirty.mark(&self.client.out);
         }
-        let rights = binding.permissions.as_deref().map(|permissions| (permissions, binding.responses.as_deref()));
+        let rights =
+            binding.permissions.as_deref().map(|permissions| (permissions, binding.responses.as_deref()));
         let subjects = (publish.subject, publish.reply);
         if let Err(denied) = self.publisher.check(&binding.account, rights, subjects, clock::now) {
             return self.deny(denied, publish);
@@ -370,7 +372,9 @@ impl Session {
             }
             Op::Ok => Flow::Continue,
             // A client has nothing to say here, but it must say it well.
-            Op::Info(json) if serde_json::from_slice::<Info>(json).is_err() => self.close(CloseReason::ProtocolViolation),
+            Op::Info(json) if serde_json::from_slice::<Info>(json).is_err() => {
+                self.close(CloseReason::ProtocolViolation)
+            }
             Op::Info(_) => Flow::Continue,
             Op::Err(_) => self.close(CloseReason::ParseError),
             Op::Publish(_) | Op::Connect(_) => unreachable!("handled by its own method"),

@@ -65,7 +65,11 @@ pub fn split_tls(stream: TlsStream<Socket>) -> (ReadHalf, WriteHalf) {
 }
 
 impl AsyncRead for Socket {
-    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
         if !self.ahead.is_empty() {
             let count = self.ahead.len().min(buf.remaining());
             buf.put_slice(&self.ahead[..count]);

@@ -36,7 +36,8 @@ pub fn sent(client: &Client, subject: &[u8], sid: &[u8], reply: Option<&[u8]>, s
 }
 
 fn without_secrets(line: &str) -> String {
-    let Some((verb, json)) = line.split_once(' ').filter(|(verb, _)| verb.eq_ignore_ascii_case("connect")) else {
+    let Some((verb, json)) = line.split_once(' ').filter(|(verb, _)| verb.eq_ignore_ascii_case("connect"))
+    else {
         return line.to_owned();
     };
     let Ok(mut connect) = serde_json::from_str::<serde_json::Value>(json) else {
@@ -59,7 +60,8 @@ mod tests {
 
     #[test]
     fn secrets_are_left_out_whatever_their_case() {
-        let line = without_secrets(r#"CONNECT {"user":"u","Pass":"hush","auth_token":"hush","verbose":false}"#);
+        let line =
+            without_secrets(r#"CONNECT {"user":"u","Pass":"hush","auth_token":"hush","verbose":false}"#);
         assert!(!line.contains("hush"), "{line}");
         assert!(line.contains(r#""user":"u""#), "{line}");
         assert_eq!(without_secrets("connect hush"), "connect [not JSON]");

@@ -85,7 +85,12 @@ fn hold_to_account_limits(server: &Arc<Server>) {
             clients.retain(|client| {
                 let keep = client.subscriptions.lock().len() <= max as usize;
                 if !keep {
-                    refuse(server, client, error::SUBSCRIPTIONS_EXCEEDED, CloseReason::MaximumSubscriptionsExceeded);
+                    refuse(
+                        server,
+                        client,
+                        error::SUBSCRIPTIONS_EXCEEDED,
+                        CloseReason::MaximumSubscriptionsExceeded,
+                    );
                 }
                 keep
             });

@@ -46,9 +46,8 @@ fn without(urls: &[RouteUrl], others: &[RouteUrl]) -> Vec<RouteUrl> {
 
 /// Does something change that two servers settle when they meet?
 fn is_agreed_anew(old: &Cluster, new: &Cluster) -> bool {
-    let credentials = |cluster: &Cluster| {
-        (cluster.authorization.username.clone(), cluster.authorization.password.clone())
-    };
+    let credentials =
+        |cluster: &Cluster| (cluster.authorization.username.clone(), cluster.authorization.password.clone());
     old.permissions != new.permissions
         || old.pool != new.pool
         || old.pinned_accounts != new.pinned_accounts
@@ -85,7 +84,9 @@ async fn close_configured(server: &Arc<Server>, removed: &[RouteUrl]) {
     for url in removed {
         match tokio::net::lookup_host((url.host.as_str(), url.port)).await {
             Ok(found) => addresses.extend(found),
-            Err(error) => tracing::warn!("Route {url} is no longer dialled, but has no address to close: {error}"),
+            Err(error) => {
+                tracing::warn!("Route {url} is no longer dialled, but has no address to close: {error}")
+            }
         }
     }
     for route in server.routes().all() {

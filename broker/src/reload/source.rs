@@ -19,7 +19,10 @@ pub struct Loaded {
 
 impl Loaded {
     /// Reads and checks the file, if there is one, with the command line over it. Also gives what is allowed but suspicious.
-    pub fn read(path: Option<String>, overrides: Overrides) -> Result<(Self, Vec<Diagnostic>), Vec<Diagnostic>> {
+    pub fn read(
+        path: Option<String>,
+        overrides: Overrides,
+    ) -> Result<(Self, Vec<Diagnostic>), Vec<Diagnostic>> {
         let config::Loaded { options, warnings, digest } = config::load(&Files, path.as_deref(), &overrides)?;
         Ok((Self { options, digest, path, overrides }, warnings))
     }

@@ -61,8 +61,13 @@ impl Connector {
     }
 
     /// Makes the handshake with the peer that is known as `host`, a name or an address, within the configured time.
-    pub async fn connect(&self, host: &str, socket: Socket) -> Result<(TlsStream<Socket>, Session), TlsError> {
-        let name = ServerName::try_from(host.to_owned()).map_err(|_| TlsError::ServerName(host.to_owned()))?;
+    pub async fn connect(
+        &self,
+        host: &str,
+        socket: Socket,
+    ) -> Result<(TlsStream<Socket>, Session), TlsError> {
+        let name =
+            ServerName::try_from(host.to_owned()).map_err(|_| TlsError::ServerName(host.to_owned()))?;
         let handshake = async {
             let stream = self.tls.connect(name, socket).await?;
             let session = Session::new(stream.get_ref().1)?;

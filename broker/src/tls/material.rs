@@ -10,7 +10,9 @@ use rustls::pki_types::pem::{self, PemObject};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::server::{ClientHello, ParsedCertificate, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
-use rustls::{InconsistentKeys, RootCertStore, SignatureScheme, SupportedCipherSuite, SupportedProtocolVersion};
+use rustls::{
+    InconsistentKeys, RootCertStore, SignatureScheme, SupportedCipherSuite, SupportedProtocolVersion,
+};
 use x509_parser::certificate::X509Certificate;
 use x509_parser::prelude::FromDer;
 
@@ -57,7 +59,9 @@ fn cipher(suite: CipherSuite) -> SupportedCipherSuite {
         }
         CipherSuite::EcdheRsaAes128GcmSha256 => cipher_suite::TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256,
         CipherSuite::EcdheRsaAes256GcmSha384 => cipher_suite::TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384,
-        CipherSuite::EcdheRsaChacha20Poly1305Sha256 => cipher_suite::TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256,
+        CipherSuite::EcdheRsaChacha20Poly1305Sha256 => {
+            cipher_suite::TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256
+        }
     }
 }
 
@@ -84,8 +88,11 @@ pub(super) fn roots(ca_file: Option<&str>) -> Result<RootCertStore, TlsError> {
         let system = rustls_native_certs::load_native_certs();
         store.add_parsable_certificates(system.certs);
         if store.is_empty() {
-            let problem = system.errors.first().map_or_else(|| "the system has none".to_owned(), ToString::to_string);
-            return Err(TlsError::NoAuthorities(format!("no ca_file is set, and of the system's: {problem}")));
+            let problem =
+                system.errors.first().map_or_else(|| "the system has none".to_owned(), ToString::to_string);
+            return Err(TlsError::NoAuthorities(format!(
+                "no ca_file is set, and of the system's: {problem}"
+            )));
         }
         return Ok(store);
     };
@@ -171,7 +178,8 @@ impl ResolvesServerCert for Certificates {
         let wanted = hello.server_name().and_then(|name| ServerName::try_from(name).ok());
         let mut usable = self.usable(hello.signature_schemes()).peekable();
         let first = usable.peek().copied();
-        let named = wanted.filter(|_| self.0.len() > 1).and_then(|name| usable.find(|key| is_for(key, &name)));
+        let named =
+            wanted.filter(|_| self.0.len() > 1).and_then(|name| usable.find(|key| is_for(key, &name)));
         named.or(first).cloned()
     }
 }

@@ -45,7 +45,9 @@ pub enum TlsError {
         problem: String,
     },
     /// Certificate and key are both good but do not belong together.
-    #[error("error parsing certificate {cert_file:?} with key {key_file:?}: private key does not match public key")]
+    #[error(
+        "error parsing certificate {cert_file:?} with key {key_file:?}: private key does not match public key"
+    )]
     KeyMismatch {
         /// Path of the certificate.
         cert_file: String,

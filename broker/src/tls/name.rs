@@ -103,14 +103,17 @@ impl fmt::Display for DistinguishedName {
         let mut separator = "";
         for kind in WRITTEN_ORDER {
             let same = self.attributes().filter(|attribute| attribute.kind == kind);
-            let same: Vec<_> = if WRITTEN_ONCE.contains(&kind) { same.take(1).collect() } else { same.rev().collect() };
+            let same: Vec<_> =
+                if WRITTEN_ONCE.contains(&kind) { same.take(1).collect() } else { same.rev().collect() };
             for attribute in same {
                 write!(f, "{separator}{attribute}")?;
                 separator = "+";
             }
             separator = if separator.is_empty() { "" } else { "," };
         }
-        for attribute in self.attributes().filter(|attribute| !WRITTEN_ORDER.contains(&attribute.kind.as_str())) {
+        for attribute in
+            self.attributes().filter(|attribute| !WRITTEN_ORDER.contains(&attribute.kind.as_str()))
+        {
             write!(f, "{separator}{attribute}")?;
             separator = ",";
         }
@@ -173,7 +176,9 @@ impl Reader<'_> {
     fn attribute(&mut self) -> Option<Attribute> {
         let (kind, rest) = self.rest.split_once('=')?;
         let kind = kind.trim();
-        if kind.is_empty() || !kind.chars().all(|char| char.is_ascii_alphanumeric() || matches!(char, '.' | '-')) {
+        if kind.is_empty()
+            || !kind.chars().all(|char| char.is_ascii_alphanumeric() || matches!(char, '.' | '-'))
+        {
             return None;
         }
         self.rest = rest;
@@ -216,7 +221,11 @@ impl Reader<'_> {
             self.rest = &self.rest[2..];
             return Some(());
         }
-        let char = self.rest.chars().next().filter(|char| SPECIAL.contains(char) || matches!(char, ' ' | '#' | '='))?;
+        let char = self
+            .rest
+            .chars()
+            .next()
+            .filter(|char| SPECIAL.contains(char) || matches!(char, ' ' | '#' | '='))?;
         bytes.push(u8::try_from(char).ok()?);
         self.rest = &self.rest[char.len_utf8()..];
         Some(())
@@ -257,7 +266,9 @@ mod tests {
 
     #[test]
     fn ordinary_user_names_are_no_distinguished_names() {
-        for text in ["", "bob", "bob@nats.io", "=x", "CN=a,", "CN=a,b", r"CN=a\", r"CN=\zz", "CN=#0402", "a b=c"] {
+        for text in
+            ["", "bob", "bob@nats.io", "=x", "CN=a,", "CN=a,b", r"CN=a\", r"CN=\zz", "CN=#0402", "a b=c"]
+        {
             assert_eq!(DistinguishedName::parse(text), None, "{text:?}");
         }
     }

@@ -54,7 +54,11 @@ impl Session {
             _ => "unknown",
         };
         let suite = state.negotiated_cipher_suite().map(|suite| suite.suite());
-        Self::from_certificates(version, suite.map_or("unknown", suite_name), state.peer_certificates().unwrap_or(&[]))
+        Self::from_certificates(
+            version,
+            suite.map_or("unknown", suite_name),
+            state.peer_certificates().unwrap_or(&[]),
+        )
     }
 
     fn from_certificates(
@@ -65,7 +69,8 @@ impl Session {
         let leaf = match chain.first() {
             None => Leaf::default(),
             Some(der) => {
-                let (_, leaf) = X509Certificate::from_der(der).map_err(|e| TlsError::PeerCertificate(e.to_string()))?;
+                let (_, leaf) =
+                    X509Certificate::from_der(der).map_err(|e| TlsError::PeerCertificate(e.to_string()))?;
                 Leaf::new(&leaf)
             }
         };
@@ -97,7 +102,11 @@ impl Session {
 
     /// The user that the peer's certificate stands for: the first of its names that is one, else the user whose name is the
     /// certificate's subject written in another way, in the same order if possible.
-    pub fn user<'a>(&'a self, is_user: impl Fn(&str) -> bool, users: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    pub fn user<'a>(
+        &'a self,
+        is_user: impl Fn(&str) -> bool,
+        users: impl Iterator<Item = &'a str>,
+    ) -> Option<&'a str> {
         let leaf = &self.0.leaf;
         if let Some(name) = leaf.names.iter().find(|name| is_user(name)) {
             return Some(name);
@@ -130,7 +139,9 @@ impl Session {
 /// Does a certificate's DNS name, whose first label may be `*`, stand for this host?
 fn name_covers(name: &str, host: &str) -> bool {
     if let Some(parent) = name.strip_prefix("*.") {
-        return host.split_once('.').is_some_and(|(label, rest)| !label.is_empty() && rest.eq_ignore_ascii_case(parent));
+        return host
+            .split_once('.')
+            .is_some_and(|(label, rest)| !label.is_empty() && rest.eq_ignore_ascii_case(parent));
     }
     name.eq_ignore_ascii_case(host)
 }
@@ -192,7 +203,10 @@ impl Leaf {
 }
 
 fn address(bytes: &[u8]) -> Option<IpAddr> {
-    <[u8; 4]>::try_from(bytes).map(IpAddr::from).or_else(|_| <[u8; 16]>::try_from(bytes).map(IpAddr::from)).ok()
+    <[u8; 4]>::try_from(bytes)
+        .map(IpAddr::from)
+        .or_else(|_| <[u8; 16]>::try_from(bytes).map(IpAddr::from))
+        .ok()
 }
 
 #[cfg(test)]

@@ -142,7 +142,10 @@ async fn versions_and_cipher_suites_are_those_allowed() {
 #[tokio::test]
 async fn the_certificate_for_the_asked_name_is_shown() {
     let files = Files::new();
-    files.write("other", &files.authority.issue(&Names { common: "other", dns: &["other.local"], ..Names::default() }));
+    files.write(
+        "other",
+        &files.authority.issue(&Names { common: "other", dns: &["other.local"], ..Names::default() }),
+    );
     let certificates = vec![files.certificate("other"), files.certificate("server")];
     let acceptor = Acceptor::new(&Tls { certificates, ..files.options() }).unwrap();
     let connector = Connector::new(&files.options()).unwrap();
@@ -189,7 +192,10 @@ fn errors_name_the_file_and_the_problem() {
     let missing = text(&with("none.pem", "server-key.pem"));
     assert!(missing.contains("none.pem") && missing.contains("No such file"), "{missing}");
     let not_a_key = text(&with("server-cert.pem", "ca.pem"));
-    assert!(not_a_key.contains("ca.pem") && not_a_key.contains("no PEM block of a private key"), "{not_a_key}");
+    assert!(
+        not_a_key.contains("ca.pem") && not_a_key.contains("no PEM block of a private key"),
+        "{not_a_key}"
+    );
     files.write("other", &files.authority.server("other"));
     let mismatch = text(&with("server-cert.pem", "other-key.pem"));
     assert!(mismatch.contains("other-key.pem") && mismatch.contains("does not match"), "{mismatch}");

@@ -12,6 +12,7 @@
 //! | `cli::flags`, unknown flag | exit code 0 | exit code 2 |
 //! | `cli`, missing option or unknown word | exit code 1 | exit code 2 |
 //! | `cli`, name in messages | `nats-server` | `myelin` |
+//! | text after PING beyond `max_control_line` (not tested) | skipped | ends the connection as any long line does |
 //! | `monitor::metrics` | no such path | Prometheus text |
 //! | `cli::config`, features that do not exist yet | accepted | refused by name |
 

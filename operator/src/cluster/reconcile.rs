@@ -6,12 +6,12 @@ use std::time::Duration;
 use crd::nats_cluster::validate::{self, SpecError};
 use crd::{NatsCluster, annotation};
 use k8s_openapi::api::apps::v1::StatefulSet;
-use k8s_openapi::api::core::v1::{ConfigMap, Secret, Service, ServiceAccount};
+use k8s_openapi::api::core::v1::{ConfigMap, ObjectReference, Secret, Service, ServiceAccount};
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
-use kube::ResourceExt;
 use kube::runtime::controller::Action;
 use kube::runtime::events::EventType;
+use kube::{Api, ResourceExt};
 
 use super::files;
 use super::material::{self, Material};
@@ -116,7 +116,13 @@ fn key(cluster: &NatsCluster) -> String {
     format!("{}/{}", cluster.namespace().unwrap_or_default(), cluster.name_any())
 }
 
-async fn run(cluster: &NatsCluster, context: &Context) -> Result<Action, Error> {
+async fn run(cached: &NatsCluster, context: &Context) -> Result<Action, Error> {
+    // What the watch delivered can be older than our own last status, and transitions are told from that.
+    let namespace = cached.namespace().ok_or(Error::Incomplete("namespace"))?;
+    let clusters: Api<NatsCluster> = Api::namespaced(context.client.clone(), &namespace);
+    let Some(cluster) = &clusters.get_opt(&cached.name_any()).await? else {
+        return Ok(Action::await_change());
+    };
     let class = cluster.annotation(annotation::CONTROLLER_CLASS).unwrap_or_default();
     if class != context.settings.controller_class {
         return Ok(Action::await_change());
@@ -320,7 +326,16 @@ async fn roll(pass: &Pass<'_>, observed: &Observed, outcome: &mut Outcome) -> Re
     let why = if forced { "as the annotation asks" } else { "the others are ready" };
     tracing::info!(cluster = pass.identity.name, pod, forced, "replacing a pod");
     let note = format!("replacing {pod}: {why}");
-    let event = events::event(EventType::Normal, "PodRestarting", "Rollout", note);
+    let mut event = events::event(EventType::Normal, "PodRestarting", "Rollout", note);
+    // Names the pod, or the events of several pods would be folded into one.
+    event.secondary = Some(ObjectReference {
+        kind: Some("Pod".to_owned()),
+        api_version: Some("v1".to_owned()),
+        namespace: Some(pass.identity.namespace.clone()),
+        name: Some(pod),
+        uid: Some(uid),
+        ..ObjectReference::default()
+    });
     events::publish(pass.context, pass.cluster, &event).await;
     Ok(true)
 }
@@ -397,6 +412,12 @@ async fn report(pass: &Pass<'_>, observed: &Observed, outcome: Outcome) -> Resul
     }
     for finding in &transitions {
         let before = crd::conditions::find(&old.conditions, finding.type_);
+        // The first configuration comes with the first start, not with a reload.
+        if finding.type_ == "ConfigApplied"
+            && old.config.as_ref().is_none_or(|config| config.applied_hash.is_none())
+        {
+            continue;
+        }
         if let Some(event) = events::of_transition(before, finding) {
             events::publish(pass.context, pass.cluster, &event).await;
         }

@@ -144,7 +144,12 @@ fn progressing(pass: &Pass<'_>, observed: &Observed, outcome: &Outcome) -> Findi
                 format!("waiting for {waiting_for}; {ready} of {wanted} servers are ready"),
             )
         }
-        Some(Step::Done) | None => finding("Progressing", false, "Idle", "nothing is under way"),
+        Some(Step::Done) | None => finding(
+            "Progressing",
+            false,
+            "Idle",
+            format!("{ready} of {wanted} servers are ready, nothing is under way"),
+        ),
     }
 }
 

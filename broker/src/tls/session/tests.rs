@@ -7,19 +7,27 @@ use super::*;
 
 fn session(names: &Names<'_>) -> Session {
     let identity = Authority::new("test").issue(names);
-    Session::from_certificates("1.3", "TLS_AES_128_GCM_SHA256", &[CertificateDer::from(identity.der())]).unwrap()
+    Session::from_certificates("1.3", "TLS_AES_128_GCM_SHA256", &[CertificateDer::from(identity.der())])
+        .unwrap()
 }
 
 fn user<'a>(session: &'a Session, users: &[&'a str]) -> Option<&'a str> {
     session.user(|name| users.contains(&name), users.iter().copied())
 }
 
-const BOB: Names<'_> =
-    Names { common: "bob", unit: "ops", dns: &["bob.local", "*.b.local"], email: &["bob@nats.io", "b@nats.io"] };
+const BOB: Names<'_> = Names {
+    common: "bob",
+    unit: "ops",
+    dns: &["bob.local", "*.b.local"],
+    email: &["bob@nats.io", "b@nats.io"],
+};
 
 #[test]
 fn names_are_emails_then_dns_names_then_the_subject() {
-    assert_eq!(session(&BOB).names(), ["bob@nats.io", "b@nats.io", "bob.local", "*.b.local", "CN=bob,OU=ops"]);
+    assert_eq!(
+        session(&BOB).names(),
+        ["bob@nats.io", "b@nats.io", "bob.local", "*.b.local", "CN=bob,OU=ops"]
+    );
 }
 
 #[test]

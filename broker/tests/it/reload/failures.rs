@@ -18,7 +18,6 @@ async fn an_option_that_needs_a_restart_fails_the_whole_reload() {
         ("lame_duck_duration: \"31s\"", "LameDuckDuration: old=2m0s, new=31s"),
         ("lame_duck_grace_period: \"11s\"", "LameDuckGracePeriod: old=10s, new=11s"),
         ("max_closed_clients: 4", "MaxClosedClients: old=10000, new=4"),
-        ("disable_sublist_cache: true", "NoSublistCache: old=false, new=true"),
         ("allow_non_tls: true", "AllowNonTLS: old=false, new=true"),
         ("no_system_account: true", "NoSystemAccount: old=false, new=true"),
         ("log_size_limit: 1000", "LogSizeLimit: old=0, new=1000"),

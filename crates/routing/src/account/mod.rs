@@ -155,7 +155,8 @@ mod tests {
 
     #[test]
     fn a_limit_of_zero_admits_nobody_and_none_everybody() {
-        let account = Account::<u32>::new("A", false, Limits { connections_max: Some(0), ..Limits::default() });
+        let account =
+            Account::<u32>::new("A", false, Limits { connections_max: Some(0), ..Limits::default() });
         assert!(!account.try_connect());
         account.set_limits(Limits::default());
         assert!(account.try_connect());

@@ -104,7 +104,11 @@ fn pick<S>(group: &Group<S>, random: &mut Random, deliver: &mut impl Deliver<S>)
     unreachable!("route weights of a group add up to less than their sum");
 }
 
-fn pick_local<S>(members: &[Arc<Subscription<S>>], random: &mut Random, deliver: &mut impl Deliver<S>) -> bool {
+fn pick_local<S>(
+    members: &[Arc<Subscription<S>>],
+    random: &mut Random,
+    deliver: &mut impl Deliver<S>,
+) -> bool {
     let Some(count) = u32::try_from(members.len()).ok().filter(|count| *count > 0) else { return false };
     pick_from(members, random.below(count) as usize, deliver)
 }

@@ -222,7 +222,10 @@ impl<S: Clone + PartialEq> Interest<S> {
     /// Puts `new` in the place of `old`, so that no message falls between them. Both have the same subject and queue, so peers
     /// need not be told. False if the old one was gone already.
     pub fn replace(&self, old: &Arc<Subscription<S>>, new: &Arc<Subscription<S>>) -> bool {
-        assert!(old.subject == new.subject && old.queue == new.queue, "a subscription replaced by another one");
+        assert!(
+            old.subject == new.subject && old.queue == new.queue,
+            "a subscription replaced by another one"
+        );
         let mut inner = self.inner.write();
         let queue = old.queue.as_deref();
         let same = |other: &Arc<Subscription<S>>| Arc::ptr_eq(other, old);

@@ -22,7 +22,14 @@ pub struct Settings {
 
 impl Default for Settings {
     fn default() -> Self {
-        Self { verbose: true, pedantic: true, echo: true, headers: false, no_responders: false, async_info: false }
+        Self {
+            verbose: true,
+            pedantic: true,
+            echo: true,
+            headers: false,
+            no_responders: false,
+            async_info: false,
+        }
     }
 }
 
@@ -46,7 +53,9 @@ impl Settings {
         if !matches!(connect.protocol, 0 | 1) {
             return Err(ConnectError::InvalidProtocol);
         }
-        if connect.account.as_deref().is_some_and(|name| !name.is_empty()) || connect.new_account == Some(true) {
+        if connect.account.as_deref().is_some_and(|name| !name.is_empty())
+            || connect.new_account == Some(true)
+        {
             return Err(ConnectError::AccountNamed);
         }
         let headers = connect.headers && server_headers;

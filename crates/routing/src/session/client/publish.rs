@@ -127,15 +127,20 @@ mod tests {
     #[test]
     fn verdicts_are_remembered_and_bounded() {
         let allow = Some(vec![Pattern::parse("ok.>")]);
-        let permissions = Permissions { publish: Rules { allow, deny: Vec::new() }, ..Permissions::default() };
+        let permissions =
+            Permissions { publish: Rules { allow, deny: Vec::new() }, ..Permissions::default() };
         assert_eq!(check(b"ok.1", None, Some(&permissions)), Ok(()));
         let account = Account::<u32>::new("A", false, Limits::default());
         let mut publisher = Publisher::new(1);
         for n in 0..2 * VERDICTS_MAX {
             let subject = format!("no.{n}");
             for _ in 0..2 {
-                let verdict =
-                    publisher.check(&account, Some((&permissions, None)), (subject.as_bytes(), None), Instant::now);
+                let verdict = publisher.check(
+                    &account,
+                    Some((&permissions, None)),
+                    (subject.as_bytes(), None),
+                    Instant::now,
+                );
                 assert_eq!(verdict, Err(Denied::Subject));
             }
             assert!(publisher.verdicts.len() <= VERDICTS_MAX);

@@ -202,7 +202,10 @@ mod tests {
     fn the_first_subscription_of_a_name_stays() {
         let (account, mut table) = (account(), Subscriptions::default());
         assert_eq!(table.add(&account, subscription("a", None, "1"), None, UNLIMITED), Ok(Subscribed::Added));
-        assert_eq!(table.add(&account, subscription("b", None, "1"), None, UNLIMITED), Ok(Subscribed::Duplicate));
+        assert_eq!(
+            table.add(&account, subscription("b", None, "1"), None, UNLIMITED),
+            Ok(Subscribed::Duplicate)
+        );
         assert!(table.find(b"a").is_some() && table.find(b"b").is_none());
         assert_eq!(account.interest.len(), 1);
     }
@@ -222,7 +225,9 @@ mod tests {
     fn refusals_say_why() {
         let (account, mut table) = (account(), Subscriptions::default());
         let mut add = |subject: &str, queue: Option<&str>, permissions: Option<&Permissions>, limits| {
-            table.add(&account, subscription(subject, queue, subject), permissions, limits).map_err(|e| e.to_string())
+            table
+                .add(&account, subscription(subject, queue, subject), permissions, limits)
+                .map_err(|e| e.to_string())
         };
         assert_eq!(add("a..b", None, None, UNLIMITED), Err("Invalid Subject".into()));
         let violation = "Permissions Violation for Subscription to ";
@@ -230,7 +235,10 @@ mod tests {
         let queue = add("x", Some("q"), Some(&denying("x")), UNLIMITED);
         assert_eq!(queue, Err(format!("{violation}\"x\" using queue \"q\"")));
         assert!(add("x", Some("_sys_"), None, UNLIMITED).is_err());
-        assert_eq!(add("a.b.c", None, None, (None, Some(2))), Err(format!("{violation}\"a.b.c\", too many tokens")));
+        assert_eq!(
+            add("a.b.c", None, None, (None, Some(2))),
+            Err(format!("{violation}\"a.b.c\", too many tokens"))
+        );
         assert_eq!(add("a", None, None, (Some(1), None)), Ok(Subscribed::Added));
         assert_eq!(add("b", None, None, (Some(1), None)), Err("maximum subscriptions exceeded".into()));
     }

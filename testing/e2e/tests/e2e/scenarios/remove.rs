@@ -1,0 +1,78 @@
+//! Removing clusters and the operator.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+
+use super::install::objects;
+use super::{OPERATOR_NAMESPACE, World, changing, example};
+use crate::cluster::NatsCluster;
+use crate::wait;
+
+/// Servers without clients leave at once; their objects follow within seconds.
+const REMOVE_LIMIT: Duration = Duration::from_secs(90);
+
+/// Nobody would be left to answer the finalizers of clusters, so Helm is stopped before it removes anything.
+pub(super) fn uninstall_is_refused(world: &World) -> Result<()> {
+    let cluster = example(world)?;
+    let kubernetes = &world.kubernetes;
+    let namespace = ["--namespace", OPERATOR_NAMESPACE];
+    let answer = kubernetes.helm(&[&["uninstall", "myelin"], &namespace[..]].concat())?.failure()?;
+    ensure!(answer.contains("myelin-operator-uninstall"), "{answer}");
+    let job = [&["logs", "job/myelin-operator-uninstall"], &namespace[..]].concat();
+    let reason = kubernetes.kubectl(&job)?;
+    ensure!(reason.contains("e2e-example/demo"), "{reason}");
+    ensure!(reason.contains("delete them first (kubectl delete natscluster)"), "{reason}");
+    let deployment = kubernetes.json(&[&["get", "deployment/myelin-operator"], &namespace[..]].concat())?;
+    ensure!(deployment["status"]["readyReplicas"] == 1, "the operator is gone: {}", deployment["status"]);
+    cluster.send_across(0, 1)
+}
+
+pub(super) fn delete(world: &World) -> Result<()> {
+    for (cluster, secret) in [(example(world)?, "demo-users"), (changing(world)?, "users")] {
+        let target = format!("natscluster/{}", cluster.name);
+        cluster.kubectl(&["delete", &target, "--timeout=60s"])?;
+        let kept: BTreeSet<String> =
+            ["configmap/kube-root-ca.crt", "serviceaccount/default", &format!("secret/{secret}")]
+                .map(str::to_owned)
+                .into();
+        wait::until("all objects of the cluster are gone", REMOVE_LIMIT, || {
+            let left = namespaced_objects(&cluster)?;
+            ensure!(left == kept, "instead of {kept:?} there is {left:?}");
+            Ok(())
+        })?;
+    }
+    Ok(())
+}
+
+/// Every object in the namespace of a cluster, events aside.
+fn namespaced_objects(cluster: &NatsCluster<'_>) -> Result<BTreeSet<String>> {
+    let arguments = ["api-resources", "--namespaced", "--verbs=list", "--output=name"];
+    let kinds = cluster.kubernetes.kubectl(&arguments)?;
+    let lasting = |kind: &&str| !matches!(*kind, "events" | "events.events.k8s.io" | "endpoints");
+    let kinds = kinds.lines().filter(lasting).collect::<Vec<_>>().join(",");
+    let list = cluster.kubectl(&["get", &kinds, "--output=name"])?;
+    Ok(list.lines().map(str::to_owned).collect())
+}
+
+pub(super) fn uninstall(world: &World) -> Result<()> {
+    let kubernetes = &world.kubernetes;
+    kubernetes.kubectl(&["delete", "natsclusters", "--all", "--all-namespaces", "--timeout=60s"])?;
+    for release in ["myelin", "myelin-crds"] {
+        let uninstall = ["uninstall", release, "--namespace", OPERATOR_NAMESPACE, "--wait", "--timeout=2m"];
+        kubernetes.helm(&uninstall)?.success()?;
+    }
+    let before = world.before.get().context("the operator was not installed")?;
+    // The definition stays on purpose: with it would go all clusters. Its registration is the API server's own object.
+    let kept =
+        ["CustomResourceDefinition <none> natsclusters.myelin.dev", "APIService <none> v1alpha1.myelin.dev"];
+    let expected: BTreeSet<String> = before.iter().cloned().chain(kept.map(str::to_owned)).collect();
+    wait::until("everything is as before", REMOVE_LIMIT, || {
+        let now = objects(kubernetes)?;
+        let left: Vec<&String> = now.difference(&expected).collect();
+        let missing: Vec<&String> = expected.difference(&now).collect();
+        ensure!(left.is_empty() && missing.is_empty(), "left behind: {left:?}; missing: {missing:?}");
+        Ok(())
+    })
+}
