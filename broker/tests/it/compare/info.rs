@@ -6,7 +6,7 @@ use testkit::Client;
 use super::{shape, start_both};
 
 /// Fields that name the build, or announce what ours does not have yet: the JetStream level, the key for auth callout,
-/// leaf nodes, and the nonce that route peers do not use.
+/// leafnodes, and the nonce that route peers do not use.
 const IGNORED: [&str; 5] =
     [".git_commit: string", ".api_lvl: number", ".xkey: string", ".ln: bool", ".nonce: string"];
 

@@ -6,7 +6,7 @@ use testkit::{Client, Cluster, Member, Server};
 use super::{both, shape, start_both};
 
 /// Parts that legitimately differ: what names the build, maps whose keys are features or paths, and the write deadline of
-/// routes, which the reference also shows for gateways and leaf nodes that are not configured.
+/// routes, which the reference also shows for gateways and leafnodes that are not configured.
 const IGNORED: [&str; 7] = [
     "git_commit",
     "feature_flags",
