@@ -15,7 +15,7 @@ pub struct Gatewayz {
     inbound_gateways: Empty,
 }
 
-/// `/leafz` without leaf nodes.
+/// `/leafz` without leafnodes.
 #[derive(Debug, Serialize)]
 pub struct Leafz {
     server_id: String,
