@@ -7,7 +7,8 @@ COPY . .
 # The ordinary target, named so that build scripts and macros are built without the flag; its C library resolves names
 # in an empty root directory too.
 RUN host=$(rustc -vV | sed -n 's/^host: //p') \
- && RUSTFLAGS="-C target-feature=+crt-static" cargo build --release --locked --target "$host" -p broker -p operator \
+ && RUSTFLAGS="-C target-feature=+crt-static" CARGO_PROFILE_RELEASE_LTO=thin CARGO_PROFILE_RELEASE_CODEGEN_UNITS=4 \
+    cargo build --release --locked --target "$host" -p broker -p operator \
  && mkdir /out \
  && cp "target/$host/release/myelin" "target/$host/release/myelin-operator" /out/
 
