@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, OwnerReference};
 use k8s_openapi::jiff::Timestamp;
 use kube::api::{DeleteParams, ObjectMeta, PostParams, Preconditions};
 use kube::{Api, Client};
@@ -32,16 +32,28 @@ struct Seen {
 pub struct Elector {
     api: Api<Lease>,
     identity: String,
+    owner: Option<OwnerReference>,
     seen: Option<Seen>,
 }
 
 impl Elector {
     /// A candidate under the name of its pod. A random part keeps two processes of one name apart.
+    ///
+    /// A lease that the pod with this uid holds goes with the pod: when the operator is uninstalled its rights end
+    /// before it does, so that it cannot clean up itself.
     #[must_use]
-    pub fn new(client: Client, namespace: &str, pod: &str) -> Self {
+    pub fn new(client: Client, namespace: &str, pod: &str, uid: Option<&str>) -> Self {
+        let owner = uid.map(|uid| OwnerReference {
+            api_version: "v1".to_owned(),
+            kind: "Pod".to_owned(),
+            name: pod.to_owned(),
+            uid: uid.to_owned(),
+            ..OwnerReference::default()
+        });
         Self {
             api: Api::namespaced(client, namespace),
             identity: format!("{pod}_{:016x}", rand::random::<u64>()),
+            owner,
             seen: None,
         }
     }
@@ -99,7 +111,11 @@ impl Elector {
     async fn attempt(&mut self) -> kube::Result<bool> {
         let Some(lease) = self.api.get_opt(LEASE).await? else {
             let fresh = Lease {
-                metadata: ObjectMeta { name: Some(LEASE.to_owned()), ..ObjectMeta::default() },
+                metadata: ObjectMeta {
+                    name: Some(LEASE.to_owned()),
+                    owner_references: self.owner.clone().map(|owner| vec![owner]),
+                    ..ObjectMeta::default()
+                },
                 spec: Some(self.claim(None)),
             };
             return won(self.api.create(&PostParams::default(), &fresh).await);
@@ -110,7 +126,8 @@ impl Elector {
             return Ok(false);
         }
         // The resource version in the object makes this fail when somebody else was faster.
-        let claimed = Lease { spec: Some(self.claim(Some(&spec))), ..lease };
+        let mut claimed = Lease { spec: Some(self.claim(Some(&spec))), ..lease };
+        claimed.metadata.owner_references = self.owner.clone().map(|owner| vec![owner]);
         won(self.api.replace(LEASE, &PostParams::default(), &claimed).await)
     }
 

@@ -75,7 +75,12 @@ async fn operate(settings: Settings) -> anyhow::Result<ExitCode> {
         controller::run(Arc::new(Context::new(client, settings, metrics, None)), stop).await;
         return Ok(ExitCode::SUCCESS);
     }
-    let mut elector = Elector::new(client.clone(), &settings.pod_namespace, &settings.pod_name);
+    let mut elector = Elector::new(
+        client.clone(),
+        &settings.pod_namespace,
+        &settings.pod_name,
+        settings.pod_uid.as_deref(),
+    );
     tokio::select! {
         () = elector.acquire() => {}
         () = stop.clone() => return Ok(ExitCode::SUCCESS),

@@ -28,6 +28,8 @@ pub struct Settings {
     pub pod_name: String,
     /// Namespace of this pod, where the lease lives.
     pub pod_namespace: String,
+    /// Uid of this pod, which owns the lease.
+    pub pod_uid: Option<String>,
 }
 
 /// What to do.
@@ -81,6 +83,7 @@ impl Settings {
             password_cost: PASSWORD_COST_DEFAULT,
             pod_name: environment("POD_NAME").unwrap_or_else(|| "myelin-operator".to_owned()),
             pod_namespace: environment("POD_NAMESPACE").unwrap_or_else(|| "default".to_owned()),
+            pod_uid: environment("POD_UID"),
         }
     }
 

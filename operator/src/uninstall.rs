@@ -40,7 +40,7 @@ pub async fn run(client: Client, settings: &Settings, release_finalizers: bool) 
         .map(|cluster| format!("{}/{}", cluster.namespace().unwrap_or_default(), cluster.name_any()))
         .collect();
     anyhow::bail!(
-        "{} NatsClusters still exist ({}): delete them first (kubectl delete natscluster), or uninstall with \
+        "NatsClusters still exist ({} in all, among them {}): delete them first (kubectl delete natscluster), or uninstall with \
          uninstall.releaseFinalizers=true to leave their servers running without an operator",
         remaining.len(),
         names.join(", ")

@@ -413,7 +413,7 @@ async fn report(pass: &Pass<'_>, observed: &Observed, outcome: Outcome) -> Resul
     for finding in &transitions {
         let before = crd::conditions::find(&old.conditions, finding.type_);
         // The first configuration comes with the first start, not with a reload.
-        if finding.type_ == "ConfigApplied"
+        if finding.reason == "Applied"
             && old.config.as_ref().is_none_or(|config| config.applied_hash.is_none())
         {
             continue;

@@ -189,6 +189,11 @@ async fn a_cluster_grows_and_shrinks_one_server_at_a_time() {
     let cluster = world.until_ready("demo").await;
     assert_eq!(processes(&cluster), before);
     assert_eq!(cluster.status.unwrap().scaling, None);
+    until("both events", async || {
+        let reasons = event_reasons(&world, "demo").await;
+        ["ScaledUp", "ScaledDown"].iter().all(|reason| reasons.iter().any(|r| r == reason)).then_some(())
+    })
+    .await;
 }
 
 #[tokio::test]

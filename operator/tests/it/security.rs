@@ -132,8 +132,8 @@ async fn what_is_to_be_retained_serves_the_next_cluster_of_the_name() {
 async fn one_of_two_candidates_leads_and_the_other_follows_at_once_when_it_ends() {
     let world = World::empty().await;
     let client = apiserver::operator().await;
-    let mut first = Elector::new(client.clone(), &world.namespace, "one");
-    let mut second = Elector::new(client, &world.namespace, "two");
+    let mut first = Elector::new(client.clone(), &world.namespace, "one", None);
+    let mut second = Elector::new(client, &world.namespace, "two", None);
     first.acquire().await;
     let waited = tokio::time::timeout(std::time::Duration::from_secs(5), second.acquire()).await;
     assert!(waited.is_err(), "two leaders");
@@ -142,4 +142,18 @@ async fn one_of_two_candidates_leads_and_the_other_follows_at_once_when_it_ends(
     tokio::time::timeout(std::time::Duration::from_secs(10), second.acquire()).await.unwrap();
     // The first one notices that it leads no more.
     tokio::time::timeout(std::time::Duration::from_secs(10), first.hold()).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_lease_goes_with_the_pod_that_held_it() {
+    let world = World::empty().await;
+    let client = apiserver::operator().await;
+    // No pod has this uid: as if it had just been removed together with the rights to give the lease back.
+    let uid = "00000000-0000-0000-0000-000000000001";
+    let mut elector = Elector::new(client, &world.namespace, "gone", Some(uid));
+    elector.acquire().await;
+    until("the lease to be removed", async || {
+        world.api::<Lease>().get_opt("myelin-operator").await.unwrap().is_none().then_some(())
+    })
+    .await;
 }
