@@ -67,7 +67,6 @@ async fn a_wrong_route_password_leads_to_spaced_attempts() {
         elapsed > Duration::from_millis(200) * (attempts as u32 - 1),
         "{attempts} attempts in {elapsed:?}"
     );
-    assert_eq!(second.get_json("/routez").await["num_routes"], 0);
     assert_eq!(first[0].get_json("/routez").await["num_routes"], 0);
     assert!(!second.log().contains("wrong"), "the log shows a password: {}", second.log());
 }
