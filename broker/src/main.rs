@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use broker::reload::Loaded;
 use broker::server::{COMPATIBLE_VERSION, VERSION};
-use broker::{Server, files, logging, signal_sender, signals};
+use broker::signals::Signals;
+use broker::{Server, files, logging, signal_sender};
 use config::Diagnostic;
 use config::flags::{self, Action, CommandLine};
 
@@ -77,6 +78,10 @@ fn run(program: &str, command: CommandLine) -> ExitCode {
 }
 
 async fn serve(program: &str, loaded: Loaded) -> ExitCode {
+    let signals = match Signals::catch() {
+        Ok(signals) => signals,
+        Err(e) => return fail(&format!("{program}: catching signals: {e}")),
+    };
     tracing::info!("Starting {program}");
     let server: Arc<Server> = match Server::start(loaded).await {
         Ok(server) => server,
@@ -93,10 +98,7 @@ async fn serve(program: &str, loaded: Loaded) -> ExitCode {
         Err(e) => tracing::error!("{e}"),
     }
     tracing::info!("Server is ready");
-    if let Err(e) = signals::handle(Arc::clone(&server)).await {
-        tracing::error!("signals: {e}");
-        server.stop();
-    }
+    signals.handle(Arc::clone(&server)).await;
     server.drain().await;
     *server.files.lock() = files::Written::default();
     ExitCode::SUCCESS
