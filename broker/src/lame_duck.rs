@@ -18,11 +18,11 @@ pub fn enter(server: &Arc<Server>) {
         return;
     }
     tracing::info!("Entering lame duck mode, stop accepting new clients");
-    server.listeners.close();
     tokio::spawn(run(Arc::clone(server)));
 }
 
 async fn run(server: Arc<Server>) {
+    server.listeners.close().await;
     crate::system::events::lame_duck(&server);
     server.routes().announce_lame_duck(&server);
     server.update_info(|info| info.ldm = true);

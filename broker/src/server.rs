@@ -452,7 +452,7 @@ impl Server {
         }
         tracing::info!("Initiating Shutdown...");
         crate::system::events::shutdown(self);
-        self.listeners.close();
+        self.listeners.abort();
         self.monitoring.close();
         for client in self.clients() {
             client.out.finish(b"", protocol::error::CloseReason::ServerShutdown);

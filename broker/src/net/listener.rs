@@ -10,14 +10,14 @@ use protocol::error::{self, CloseReason};
 use socket2::{Domain, Protocol, Socket as RawSocket, Type};
 use tokio::io::AsyncReadExt;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::task::AbortHandle;
+use tokio::task::JoinHandle;
 
 use super::client::Client;
 use super::connection;
 use super::outbound::{Limits, Outbound, WriteTimeout};
 use super::stream::{ReadHalf, Socket, WriteHalf, split_tls};
 use crate::clock;
-use crate::server::Server;
+use crate::server::{Life, Server};
 use crate::tls;
 
 /// Connections that the kernel may hold for us.
@@ -38,7 +38,7 @@ pub struct BindError {
 /// Addresses and accept tasks.
 #[derive(Debug, Default)]
 pub struct Listeners {
-    client: Mutex<Option<(SocketAddr, AbortHandle)>>,
+    client: Mutex<Option<(SocketAddr, JoinHandle<()>)>>,
 }
 
 impl Listeners {
@@ -50,7 +50,7 @@ impl Listeners {
             listener.local_addr().map_err(|source| BindError { address: address.to_string(), source })?;
         server.update_info(|info| crate::info::set_address(info, &server.options(), local.port()));
         let task = tokio::spawn(accept(Arc::clone(server), listener));
-        *server.listeners.client.lock() = Some((local, task.abort_handle()));
+        *server.listeners.client.lock() = Some((local, task));
         tracing::info!("Listening for client connections on {}", with_port(&address, local.port()));
         Ok(())
     }
@@ -60,8 +60,18 @@ impl Listeners {
         self.client.lock().as_ref().map(|(address, _)| *address)
     }
 
-    /// Takes no more clients.
-    pub fn close(&self) {
+    /// Takes no more clients. Returns once the socket is closed, so that nobody gets in after others were told.
+    pub async fn close(&self) {
+        let listener = self.client.lock().take();
+        if let Some((_, task)) = listener {
+            task.abort();
+            // It ends as aborted, which is what was asked for.
+            let _ = task.await;
+        }
+    }
+
+    /// Takes no more clients, soon.
+    pub fn abort(&self) {
         if let Some((_, task)) = self.client.lock().take() {
             task.abort();
         }
@@ -148,6 +158,8 @@ async fn greet(server: Arc<Server>, stream: TcpStream, peer: SocketAddr) {
     tracing::debug!("{peer} - cid:{id} - Client connection created");
     let socket = Socket::new(stream);
     match handshake(&server, socket, peer, id).await {
+        // Accepted just before the listener was closed.
+        Ok((client, _)) if server.life() > Life::Running => client.out.abort(CloseReason::ServerShutdown),
         Ok((client, read)) => match server.admit(client) {
             Ok(client) => connection::serve(server, client, read).await,
             Err(client) => {

@@ -5,6 +5,8 @@ use rcgen::{
     BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
     KeyUsagePurpose,
 };
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject;
 use x509_parser::prelude::{FromDer, GeneralName, X509Certificate};
 
 use crate::error::Error;
@@ -97,7 +99,7 @@ pub struct Reading {
 /// # Errors
 /// When there is none or it cannot be read.
 pub fn read(pem: &str) -> Result<Reading, Error> {
-    let der = rustls_pemfile::certs(&mut pem.as_bytes())
+    let der = CertificateDer::pem_slice_iter(pem.as_bytes())
         .next()
         .ok_or_else(|| failed("no certificate in the text"))?
         .map_err(failed)?;

@@ -6,6 +6,7 @@ use base64::Engine;
 use rustls::client::WebPkiServerVerifier;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::{CryptoProvider, ring, verify_tls12_signature, verify_tls13_signature};
+use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
 use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme};
 
@@ -32,9 +33,7 @@ pub fn client_config(
         Some(pem) => Some(authority_verifier(pem, &provider)?),
         None => None,
     };
-    let key: PrivateKeyDer<'static> = rustls_pemfile::private_key(&mut key.as_bytes())
-        .map_err(failed)?
-        .ok_or_else(|| failed("no private key in the text"))?;
+    let key = PrivateKeyDer::from_pem_slice(key.as_bytes()).map_err(failed)?;
     let mut known = certificates(known)?;
     known.extend(chain.first().cloned());
     let verifier = Verifier { known, trusted, provider: Arc::clone(&provider) };
@@ -49,7 +48,7 @@ pub fn client_config(
 }
 
 fn certificates(pem: &str) -> Result<Vec<CertificateDer<'static>>, Error> {
-    rustls_pemfile::certs(&mut pem.as_bytes()).collect::<Result<_, _>>().map_err(failed)
+    CertificateDer::pem_slice_iter(pem.as_bytes()).collect::<Result<_, _>>().map_err(failed)
 }
 
 fn authority_verifier(pem: &str, provider: &Arc<CryptoProvider>) -> Result<Arc<WebPkiServerVerifier>, Error> {
