@@ -100,9 +100,9 @@ send_message() {
     if "${kubectl[@]}" wait pod/demo-receiver --for=jsonpath='{.status.phase}'=Succeeded --timeout=3s > /dev/null 2>&1; then
       await_log demo-receiver "$text"
       echo "through pod demo-0:"
-      "${kubectl[@]}" logs demo-publisher | sed 's/^/  /'
+      "${kubectl[@]}" logs demo-publisher | sed '/^$/d; s/^/  /'
       echo "from pod demo-1:"
-      "${kubectl[@]}" logs demo-receiver | sed 's/^/  /'
+      "${kubectl[@]}" logs demo-receiver | sed '/^$/d; s/^/  /'
       "${kubectl[@]}" delete pod demo-receiver demo-publisher --wait=false > /dev/null
       return
     fi
