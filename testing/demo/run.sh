@@ -125,9 +125,10 @@ explain() {
   echo "Remove it:     make demo-down"
 }
 
+if [ -n "$context" ]; then use_context; fi
 step "Building the programs that this needs, unless they are there already"
 prepare_programs
-if [ -n "$context" ]; then use_context; else start_one_node_kubernetes; fi
+if [ -z "$context" ]; then start_one_node_kubernetes; fi
 step "Installing the operator"
 install_operator
 step "Creating the NATS cluster of $manifest"
