@@ -52,7 +52,7 @@ codegen: ## Write the files that are derived from Rust types
 
 .PHONY: image
 image: ## Build static binaries and write both images as archives, without a container engine
-	RUSTFLAGS="-C target-feature=+crt-static" $(CARGO) build --release --locked --target $(HOST) -p broker -p operator
+	@RUSTFLAGS="-C target-feature=+crt-static" $(CARGO) build --release --locked --target $(HOST) -p broker -p operator
 	mkdir -p $(IMAGES)
 	kubenode="$$(testing/kubernetes/build.sh)/kubenode"
 	"$$kubenode" image -output $(IMAGES)/broker.tar -name myelin/broker:dev $(STATIC)/myelin=/myelin
@@ -65,7 +65,7 @@ image: ## Build static binaries and write both images as archives, without a con
 
 .PHONY: chart
 chart: ## Pack both charts
-	helm="$$(testing/tools/build.sh)/helm"
+	@helm="$$(testing/tools/build.sh)/helm"
 	mkdir -p $(TARGET)/charts
 	for chart in operator-crds operator; do "$$helm" package charts/$$chart --destination $(TARGET)/charts; done
 
@@ -76,7 +76,7 @@ bench: ## Measure the broker and the reference server alternately
 
 .PHONY: fuzz
 fuzz: ## Fuzz every parser for FUZZ_SECONDS each
-	command -v cargo-fuzz > /dev/null || $(CARGO) install --locked cargo-fuzz
+	@command -v cargo-fuzz > /dev/null || $(CARGO) install --locked cargo-fuzz
 	cd testing/fuzz
 	for target in fuzz_targets/*.rs; do
 	  RUSTC_BOOTSTRAP=1 $(CARGO) fuzz run --fuzz-dir . "$$(basename "$$target" .rs)" -- -max_total_time=$(FUZZ_SECONDS)
