@@ -8,7 +8,7 @@ use config::options::RouteUrl;
 use protocol::info::Info;
 use routing::random::Random;
 use tokio::net::TcpStream;
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep, timeout};
 
 use super::handshake::{self, HandshakeError, Origin};
 use super::layout::Slot;
@@ -81,9 +81,13 @@ async fn keep(server: Arc<Server>, mut target: Target) {
     let mut random = Random::new(server.seed() ^ server.next_id());
     let mut attempted: HashMap<Slot, Instant> = HashMap::new();
     let mut failures = 0;
+    let mut changes = server.routes().changes();
     while server.life() < Life::Stopping {
+        // What changes after this look ends the wait below at once.
+        changes.mark_unchanged();
         let Some(slot) = next_slot(&server, &target) else {
-            server.routes().changed(WATCH_INTERVAL).await;
+            // Either way it looks again.
+            let _ = timeout(WATCH_INTERVAL, changes.changed()).await;
             continue;
         };
         if let Some(last) = attempted.get(&slot) {
@@ -142,7 +146,7 @@ async fn attempt(
     }
     let mut failure = HandshakeError::Io(std::io::Error::other("the host name has no address"));
     for address in addresses {
-        let connected = tokio::time::timeout(DIAL_TIMEOUT, TcpStream::connect(address)).await;
+        let connected = timeout(DIAL_TIMEOUT, TcpStream::connect(address)).await;
         let stream = match connected {
             Ok(Ok(stream)) => stream,
             Ok(Err(e)) => {

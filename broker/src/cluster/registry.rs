@@ -4,7 +4,6 @@ use std::collections::{BTreeMap, HashMap};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use config::options::{Options, RoutePool};
@@ -280,11 +279,9 @@ impl Routes {
         self.peers.read().contains_key(peer_id)
     }
 
-    /// Waits until the peers have changed, or for `time`.
-    pub async fn changed(&self, time: Duration) {
-        let mut changes = self.changes.subscribe();
-        // Either way the caller looks again.
-        let _ = tokio::time::timeout(time, changes.changed()).await;
+    /// Tells of changes of the peers. Who looks at the peers and then waits has to ask for it before he looks.
+    pub fn changes(&self) -> watch::Receiver<u64> {
+        self.changes.subscribe()
     }
 
     /// All connections.
