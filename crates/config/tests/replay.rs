@@ -9,5 +9,9 @@ mod mutate;
 
 #[test]
 fn configurations_survive_their_corpus_and_changes_of_it() {
-    mutate::replay("config_parse", &[b"{", b"}", b"include ", b"$", b"[", b"\"", b"(", b"\n"], config_parse::check);
+    mutate::replay(
+        "config_parse",
+        &[b"{", b"}", b"include ", b"$", b"[", b"\"", b"(", b"\n"],
+        config_parse::check,
+    );
 }
