@@ -9,6 +9,8 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::{Value, json};
 
+/// How long a connection may take to come about. A name may still lead to a pod that is gone.
+const CONNECT_LIMIT: Duration = Duration::from_secs(2);
 /// How long an answer of a server may take.
 const ANSWER_LIMIT: Duration = Duration::from_secs(10);
 
@@ -41,7 +43,7 @@ impl Client {
         let stream = TcpStream::connect(address)?;
         stream.set_nodelay(true)?;
         let mut client = Self { stream, received: Vec::new(), skipped: VecDeque::new() };
-        match client.next(ANSWER_LIMIT)? {
+        match client.next(CONNECT_LIMIT)? {
             Some(Event::Info(_)) => {}
             other => bail!("instead of information about the server came {other:?}"),
         }

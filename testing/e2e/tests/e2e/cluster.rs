@@ -134,7 +134,12 @@ impl NatsCluster<'_> {
 
     /// Runs the official client against one server.
     pub(crate) fn nats(&self, ordinal: usize, arguments: &[&str]) -> Result<String> {
-        command::run(&mut self.nats_at(&self.host(ordinal), arguments), "", NATS_LIMIT)?.success()
+        self.try_nats(ordinal, arguments)?.success()
+    }
+
+    /// Runs the official client against one server, for all that it has to say.
+    pub(crate) fn try_nats(&self, ordinal: usize, arguments: &[&str]) -> Result<Finished> {
+        command::run(&mut self.nats_at(&self.host(ordinal), arguments), "", NATS_LIMIT)
     }
 
     /// Runs the official client against one server as another user.

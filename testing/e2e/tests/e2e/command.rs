@@ -35,6 +35,12 @@ impl Finished {
         bail!("`{}` failed ({}): {}{}", self.line, self.status, self.stdout, self.stderr.trim())
     }
 
+    /// All that it wrote, if it succeeded.
+    pub(crate) fn whole_success(self) -> Result<String> {
+        let complaints = self.stderr.clone();
+        Ok(self.success()? + &complaints)
+    }
+
     /// What it complained about, if it failed.
     pub(crate) fn failure(self) -> Result<String> {
         if !self.status.success() {

@@ -7,7 +7,7 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
@@ -55,8 +55,8 @@ struct Shared {
     stopping: AtomicBool,
     /// Messages that are confirmed so far.
     confirmed: AtomicU64,
-    /// Subscribers that are connected.
-    listening: AtomicU64,
+    /// Subscribers that are connected now.
+    listening: AtomicUsize,
 }
 
 /// A load under way.
@@ -82,12 +82,7 @@ impl Load {
                 thread::spawn(move || subscribe(&address, &login, &shared))
             })
             .collect();
-        let wanted = u64::try_from(servers.len())?;
-        wait::until("subscribers are connected", END_LIMIT, || {
-            let listening = shared.listening.load(Ordering::SeqCst);
-            ensure!(listening == wanted, "{listening} of {wanted} are");
-            Ok(())
-        })?;
+        await_listening(&shared, servers.len())?;
         let (address, login, state) = (service.to_owned(), login.clone(), Arc::clone(&shared));
         let publisher = thread::spawn(move || publish(&address, &login, &state));
         Ok(Self { shared, publisher, subscribers })
@@ -100,6 +95,8 @@ impl Load {
 
     /// Ends the load and compares what was sent with what arrived.
     pub(crate) fn finish(self) -> Result<Outcome> {
+        // The newest server is ready, but its subscriber may not have come back yet.
+        await_listening(&self.shared, self.subscribers.len())?;
         self.shared.stopping.store(true, Ordering::SeqCst);
         let publisher_reconnects = self.publisher.join().map_err(|_| anyhow!("the publisher panicked"))??;
         let confirmed = self.shared.confirmed.load(Ordering::SeqCst);
@@ -112,6 +109,14 @@ impl Load {
         }
         Ok(Outcome { confirmed, lost, publisher_reconnects, subscriber_reconnects })
     }
+}
+
+fn await_listening(shared: &Shared, wanted: usize) -> Result<()> {
+    wait::until("all subscribers are connected", END_LIMIT, || {
+        let listening = shared.listening.load(Ordering::SeqCst);
+        ensure!(listening == wanted, "{listening} of {wanted} are");
+        Ok(())
+    })
 }
 
 fn connect(address: &str, login: &Login) -> Result<Client> {
@@ -151,9 +156,9 @@ fn reconnect(address: &str, login: &Login) -> Result<Client> {
 
 /// Collects numbers until the last message comes.
 fn subscribe(address: &str, login: &Login, shared: &Shared) -> Result<Seen> {
-    let mut seen = Seen { numbers: BTreeSet::new(), reconnects: 0 };
+    let mut numbers = BTreeSet::new();
     let mut client: Option<Client> = None;
-    let mut ever = false;
+    let mut connections: u64 = 0;
     let mut stopped = None;
     loop {
         if shared.stopping.load(Ordering::SeqCst) {
@@ -162,22 +167,25 @@ fn subscribe(address: &str, login: &Login, shared: &Shared) -> Result<Seen> {
         }
         let Some(connection) = &mut client else {
             client = listen(address, login).ok();
-            match &client {
-                Some(_) if !ever => {
-                    ever = true;
-                    shared.listening.fetch_add(1, Ordering::SeqCst);
-                }
-                Some(_) => seen.reconnects += 1,
-                None => wait::pause(RETRY),
+            if client.is_some() {
+                connections += 1;
+                shared.listening.fetch_add(1, Ordering::SeqCst);
+            } else {
+                wait::pause(RETRY);
             }
             continue;
         };
         match connection.next(GLANCE) {
-            Ok(Some(Event::Message(_, payload))) if payload == END => return Ok(seen),
-            Ok(Some(Event::Message(_, payload))) => {
-                seen.numbers.insert(payload.parse()?);
+            Ok(Some(Event::Message(_, payload))) if payload == END => {
+                return Ok(Seen { numbers, reconnects: connections - 1 });
             }
-            Ok(Some(Event::Closed)) | Err(_) => client = None,
+            Ok(Some(Event::Message(_, payload))) => {
+                numbers.insert(payload.parse()?);
+            }
+            Ok(Some(Event::Closed)) | Err(_) => {
+                shared.listening.fetch_sub(1, Ordering::SeqCst);
+                client = None;
+            }
             Ok(_) => {}
         }
     }

@@ -51,8 +51,9 @@ fn run() -> Result<bool> {
     ensure!(!chosen.is_empty(), "no scenario has a name with any of {parts:?}");
 
     let started = Instant::now();
+    let programs = Programs::find()?;
     writeln!(stdout(), "\nstarting a one-node Kubernetes")?;
-    let world = World { kubernetes: Kubernetes::start(Programs::find()?)?, before: OnceCell::new() };
+    let world = World { kubernetes: Kubernetes::start(programs)?, before: OnceCell::new() };
     let mut failed = usize::from(!passes(&INSTALL, &world)?);
     let mut passed = 1 - failed;
     if failed == 0 {

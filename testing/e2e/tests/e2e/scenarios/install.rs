@@ -63,8 +63,8 @@ fn own_objects(kubernetes: &Kubernetes) -> Result<()> {
     Ok(())
 }
 
-/// Kind, namespace and name of every object, except those of the tests' own namespaces and what comes and goes by
-/// itself.
+/// Kind, namespace and name of every object, except those in namespaces of Kubernetes and of the tests, and what comes
+/// and goes by itself.
 pub(super) fn objects(kubernetes: &Kubernetes) -> Result<BTreeSet<String>> {
     let kinds = kubernetes.kubectl(&["api-resources", "--verbs=list", "--output=name"])?;
     let passing =
@@ -73,5 +73,5 @@ pub(super) fn objects(kubernetes: &Kubernetes) -> Result<BTreeSet<String>> {
     let columns = "--output=custom-columns=K:.kind,S:.metadata.namespace,N:.metadata.name";
     let list = kubernetes.kubectl(&["get", &kinds, "--all-namespaces", "--no-headers", columns])?;
     let line = |line: &str| line.split_whitespace().collect::<Vec<_>>().join(" ");
-    Ok(list.lines().map(line).filter(|line| !line.contains(" e2e-")).collect())
+    Ok(list.lines().map(line).filter(|line| !line.contains(" e2e-") && !line.contains(" kube-")).collect())
 }

@@ -8,6 +8,7 @@ use serde_json::json;
 use super::scale::check_events;
 use super::{BROKER_IMAGE, READY_LIMIT, World, changing};
 use crate::cluster::{NatsCluster, condition};
+use crate::command::Background;
 use crate::load::{Load, Login};
 use crate::wait;
 
@@ -23,6 +24,9 @@ pub(super) fn new_image(world: &World) -> Result<()> {
     hosts.extend((0..before.len()).map(|ordinal| cluster.host(ordinal)));
     let (_forward, addresses) = cluster.forward_clients(&hosts)?;
     let login = Login { user: cluster.user.clone(), password: cluster.password.clone() };
+    // The official client, whose wait before an attempt grows, is to be there at the end as well.
+    let mut official =
+        Background::start(&mut cluster.nats_at(&cluster.service(), &["subscribe", "roll.over", "--raw"]))?;
     let load = Load::start(&addresses[0], &addresses[1..], &login)?;
     await_progress(&load, 100)?;
 
@@ -30,13 +34,17 @@ pub(super) fn new_image(world: &World) -> Result<()> {
     await_roll(&cluster)?;
     await_progress(&load, 100)?;
     let outcome = load.finish()?;
-    eprintln!(
-        "{} messages confirmed, the publisher reconnected {} times, subscribers {:?} times",
-        outcome.confirmed, outcome.publisher_reconnects, outcome.subscriber_reconnects
-    );
     ensure!(outcome.lost.is_empty(), "{} messages are lost: {outcome:?}", outcome.lost.len());
     ensure!(outcome.publisher_reconnects >= 1, "the publisher's server was not replaced");
     ensure!(outcome.subscriber_reconnects.iter().all(|count| *count >= 1), "{outcome:?}");
+
+    wait::until("the official client came back", Duration::from_secs(60), || {
+        official.check_running()?;
+        cluster.nats(0, &["publish", "roll.over", "still there"])?;
+        let lines = official.lines();
+        ensure!(lines.iter().any(|line| line == "still there"), "it has {lines:?}");
+        Ok(())
+    })?;
 
     let after = cluster.pods()?;
     for (old, new) in before.iter().zip(&after) {
