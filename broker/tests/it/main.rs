@@ -13,6 +13,7 @@
 //! | `cli`, missing option or unknown word | exit code 1 | exit code 2 |
 //! | `cli`, name in messages | `nats-server` | `myelin` |
 //! | text after PING beyond `max_control_line` (not tested) | skipped | ends the connection as any long line does |
+//! | `tls::suites`, TLS 1.2 with ECDHE and block chaining | accepted | refused: not offered |
 //! | `monitor::metrics` | no such path | Prometheus text |
 //! | `cli::config`, features that do not exist yet | accepted | refused by name |
 

@@ -32,6 +32,9 @@ pub struct Identity {
     pem: String,
 }
 
+/// A TLS client that offers the sessions it has to whatever listener it comes to.
+pub struct Returning(Arc<ClientConfig>);
+
 /// What a certificate is issued for.
 #[derive(Default)]
 pub struct Names<'a> {
@@ -175,6 +178,37 @@ pub async fn upgrade(
     let connector = TlsConnector::from(Arc::new(client_config(authority, identity)));
     let name = made(ServerName::try_from("localhost"));
     within(PATIENCE, "the TLS handshake ends", connector.connect(name, stream)).await
+}
+
+impl Returning {
+    /// A client without sessions yet.
+    pub fn new(authority: &Authority, identity: Option<&Identity>) -> Self {
+        Self(Arc::new(client_config(authority, identity)))
+    }
+
+    /// A TLS connection over a fresh TCP connection, and whether it resumes a session.
+    pub async fn connect(&self, address: SocketAddr) -> std::io::Result<(Box<dyn Io>, bool)> {
+        let stream = within(PATIENCE, "TCP connect", TcpStream::connect(address)).await?;
+        self.upgrade(stream).await
+    }
+
+    /// A client that has read the greeting, and whether its connection resumes a session.
+    pub async fn client(&self, address: SocketAddr) -> std::io::Result<(Client, bool)> {
+        let mut stream = within(PATIENCE, "TCP connect", TcpStream::connect(address)).await?;
+        let greeting = within(PATIENCE, "the greeting", read_line(&mut stream)).await?;
+        let (stream, resumed) = self.upgrade(stream).await?;
+        let mut client = Client::over(stream);
+        client.infos.push(greeting);
+        Ok((client, resumed))
+    }
+
+    async fn upgrade(&self, stream: TcpStream) -> std::io::Result<(Box<dyn Io>, bool)> {
+        let connector = TlsConnector::from(Arc::clone(&self.0));
+        let name = made(ServerName::try_from("localhost"));
+        let stream = within(PATIENCE, "the TLS handshake ends", connector.connect(name, stream)).await?;
+        let resumed = stream.get_ref().1.handshake_kind() == Some(rustls::HandshakeKind::Resumed);
+        Ok((Box::new(stream), resumed))
+    }
 }
 
 fn client_config(authority: &Authority, identity: Option<&Identity>) -> ClientConfig {

@@ -147,3 +147,18 @@ async fn a_file_that_asks_for_what_this_version_lacks_is_refused_by_name() {
         assert!(finished.stderr.contains(name), "{text}: {finished:?}");
     }
 }
+
+#[tokio::test]
+async fn the_proxy_protocol_is_refused_by_name_with_file_and_line() {
+    if !target().is_myelin() {
+        return;
+    }
+    let finished = check("port: 4333\nproxy_protocol: true").await;
+    assert_eq!(finished.code, Some(1), "{finished:?}");
+    assert!(finished.stderr.contains("server.conf:2:1: "), "{finished:?}");
+    assert!(finished.stderr.contains("proxy_protocol"), "{finished:?}");
+    assert!(finished.stderr.contains("not supported in this version"), "{finished:?}");
+    // What is switched off asks for nothing.
+    let finished = check("port: 4333\nproxy_protocol: false").await;
+    assert_eq!(finished.code, Some(0), "{finished:?}");
+}

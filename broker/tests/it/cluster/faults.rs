@@ -105,3 +105,81 @@ async fn a_stalled_peer_is_given_up_and_taken_back() {
     cluster[1].signal(Signal::CONT);
     cluster.await_mesh().await;
 }
+
+/// Waits until these servers have a full pool to each of so many peers.
+async fn pools_are_full(servers: &[&Server], peers: usize) {
+    for server in servers {
+        server
+            .await_json("/routez", "full pools", |routez| {
+                routez["num_routes"].as_u64() == Some(4 * peers as u64)
+            })
+            .await;
+    }
+}
+
+/// Cuts one connection after the other of those that lead through the proxies, each time waiting for full pools.
+async fn cut_single_connections(proxies: &[&Proxy], servers: &[&Server], peers: usize) {
+    let accepted = || proxies.iter().map(|proxy| proxy.accepted()).sum::<usize>();
+    for round in 0..30 {
+        pools_are_full(servers, peers).await;
+        let open: Vec<&&Proxy> = proxies.iter().filter(|proxy| proxy.open() > 0).collect();
+        assert!(!open.is_empty(), "no connection leads through a proxy");
+        let proxy = open[round % open.len()];
+        let dialed = accepted();
+        proxy.cut_one(round % proxy.open());
+        eventually("the lost connection is dialed again", async || (accepted() > dialed).then_some(())).await;
+    }
+    pools_are_full(servers, peers).await;
+}
+
+#[tokio::test]
+async fn single_lost_connections_of_a_configured_route_are_made_again() {
+    // Case O77: pools stayed short of a connection.
+    let first = Cluster::start_unmeshed(vec![Member::new(&target())]).await;
+    let proxy = Proxy::to(first[0].cluster_addr()).await;
+    let second = behind(&proxy, "", "").await;
+    cut_single_connections(&[&proxy], &[&first[0], &second], 1).await;
+}
+
+#[tokio::test]
+async fn single_lost_connections_of_a_gossiped_route_are_made_again() {
+    let seed = Cluster::start_unmeshed(vec![Member::new(&target())]).await;
+    let (mut proxies, mut servers) = (Vec::new(), Vec::new());
+    for name in ["one", "two"] {
+        let proxy = Proxy::waiting().await;
+        let server = Builder::new(&target())
+            .config(format!(
+                "server_name: {name}\ncluster {{ name: c1, listen: \"127.0.0.1:-1\", advertise: \"{}\", routes: [\"nats-route://{}\"] }}",
+                proxy.address(),
+                seed[0].cluster_addr()
+            ))
+            .monitoring()
+            .start()
+            .await;
+        proxy.forward_to(server.cluster_addr());
+        proxies.push(proxy);
+        servers.push(server);
+    }
+    let proxies: Vec<&Proxy> = proxies.iter().collect();
+    cut_single_connections(&proxies, &[&servers[0], &servers[1], &seed[0]], 2).await;
+}
+
+#[tokio::test]
+async fn a_wrong_route_password_is_tried_about_once_a_second_and_place() {
+    // Case O76. What is measured is a rate, so the time that passes is the condition.
+    let first = Cluster::start_unmeshed(vec![
+        Member::new(&target()).cluster("authorization { user: route, password: right }"),
+    ])
+    .await;
+    let proxy = Proxy::to(first[0].cluster_addr()).await;
+    let _second = behind(&proxy, "route:wrong@", "").await;
+    let started = Instant::now();
+    eventually("five seconds of attempts", async || {
+        (started.elapsed() >= Duration::from_secs(5)).then_some(())
+    })
+    .await;
+    let attempts = proxy.accepted();
+    // Three places and the one of the system account; one more round, because the first comes at once.
+    let bound = 4 * (started.elapsed().as_secs() as usize + 1);
+    assert!((2..=bound).contains(&attempts), "{attempts} attempts, at most {bound} expected");
+}

@@ -1,9 +1,12 @@
 //! TLS on client, route and monitoring listeners.
 
 mod client;
+mod known_urls;
 mod mapping;
 mod reload;
+mod resumption;
 mod routes;
+mod suites;
 
 use std::io;
 
