@@ -51,8 +51,6 @@ pub struct Received {
     pub messages: AtomicU64,
     /// Bytes of headers and payloads.
     pub bytes: AtomicU64,
-    /// Times it was slowed down for a slow receiver.
-    pub stalls: AtomicU64,
 }
 
 /// A client connection.
@@ -70,6 +68,8 @@ pub struct Client {
     pub out: Arc<Outbound>,
     /// What it sent.
     pub received: Received,
+    /// Messages for which it slowed down their publisher.
+    pub stalls: AtomicU64,
     /// Its subscriptions.
     pub subscriptions: Mutex<Subscriptions<Sink>>,
     /// What it says of itself.
@@ -96,6 +96,7 @@ impl Client {
             started_unix: clock::unix_nanos(),
             out: Arc::new(out),
             received: Received::default(),
+            stalls: AtomicU64::new(0),
             subscriptions: Mutex::default(),
             identity: Mutex::default(),
             binding: Mutex::default(),

@@ -128,7 +128,12 @@ impl Dispatch<'_> {
         });
         match appended {
             Appended::Ok => {}
-            Appended::Stall => *self.stall = true,
+            // With `drop_for_slow` nobody waits for the message that made it slow either; only clients can be slowed down.
+            Appended::Stall if self.drop_for_slow || self.publisher.is_none() => {}
+            Appended::Stall => {
+                client.stalls.fetch_add(1, Relaxed);
+                *self.stall = true;
+            }
             Appended::Closed => return false,
             Appended::Overflow => {
                 self.account.traffic.slow_consumers.fetch_add(1, Relaxed);

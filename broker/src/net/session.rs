@@ -167,7 +167,6 @@ impl Session {
         self.client.touch();
         let stall = std::mem::take(&mut self.stall);
         if stall {
-            self.client.received.stalls.fetch_add(1, Relaxed);
             self.server.stats().stalled_clients.fetch_add(1, Relaxed);
         }
         stall

@@ -100,7 +100,7 @@ impl Snapshot {
             out_msgs: signed(sent.messages),
             in_bytes: signed(client.received.bytes.load(Relaxed)),
             out_bytes: signed(sent.bytes),
-            stalls: signed(client.received.stalls.load(Relaxed)),
+            stalls: signed(client.stalls.load(Relaxed)),
             subscriptions,
             user: binding.as_ref().map_or_else(claimed, |binding| binding.user.clone()).unwrap_or_default(),
             account: binding.map(|binding| binding.account.name().to_owned()).unwrap_or_default(),

@@ -3,6 +3,7 @@
 mod connect;
 mod deliver;
 mod errors;
+mod fast_producer;
 mod greeting;
 mod headers;
 mod keepalive;
