@@ -16,7 +16,7 @@ FUZZ_SECONDS ?= 60
 
 .PHONY: help
 help: ## List the targets
-	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  \1\t\2/p' Makefile | expand -t 16
+	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/  \1\t\2/p' Makefile | expand -t 16
 
 .PHONY: build
 build: ## Build the broker and the operator for development
@@ -33,6 +33,11 @@ test: ## Run all tests and print how many there were
 .PHONY: it
 it: ## Run the broker's black-box tests, with the reference server beside it
 	MYELIN_REFERENCE="$$(testing/tools/build.sh)/nats-server" $(CARGO) test -p broker --test it
+
+.PHONY: e2e
+e2e: image ## Run the tests of the whole chain in the one-node Kubernetes
+	MYELIN_KUBENODE="$$(testing/kubernetes/build.sh)/kubenode" MYELIN_TOOLS="$$(testing/tools/build.sh)" \
+	MYELIN_IMAGES="$$(realpath $(IMAGES))" $(CARGO) test -p e2e
 
 .PHONY: lint
 lint: tidy ## Check format and lints of Rust and Go, and the charts
