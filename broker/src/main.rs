@@ -93,11 +93,12 @@ async fn serve(program: &str, loaded: Loaded) -> ExitCode {
     if server.options().store_dir.is_some() {
         tracing::warn!("store_dir has no effect: JetStream is not supported in this version");
     }
+    // The files come last: whoever waits for them finds everything else done.
+    tracing::info!("Server is ready");
     match files::Written::write(&server) {
         Ok(files) => *server.files.lock() = files,
         Err(e) => tracing::error!("{e}"),
     }
-    tracing::info!("Server is ready");
     signals.handle(Arc::clone(&server)).await;
     server.drain().await;
     *server.files.lock() = files::Written::default();
