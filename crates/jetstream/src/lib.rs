@@ -1,0 +1,1 @@
+//! Streams, consumers and the catalogue of both as state machines without clocks, sockets and files.

@@ -1,0 +1,1 @@
+//! Many small Raft groups as one state machine: bytes in, bytes out.
