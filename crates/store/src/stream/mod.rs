@@ -8,10 +8,14 @@
 //! exactly to its last finished checkpoint, whatever else had been written. Nothing that the last checkpoint refers to is destroyed on disk
 //! before a newer one is finished.
 
+mod memory;
+
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 
 use bytes::Bytes;
+
+pub use memory::MemoryStore;
 
 use crate::Timestamp;
 
