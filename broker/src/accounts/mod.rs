@@ -125,12 +125,11 @@ mod tests {
     fn options(accounts: &[(&str, Option<u32>)]) -> Options {
         let account = |(name, max_connections): &(&str, Option<u32>)| config::options::Account {
             name: (*name).to_owned(),
-            users: Vec::new(),
-            default_permissions: None,
             limits: config::options::AccountLimits {
                 max_connections: *max_connections,
                 ..Default::default()
             },
+            ..Default::default()
         };
         Options { accounts: accounts.iter().map(account).collect(), ..Options::default() }
     }

@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use crate::duration::format_duration;
 use crate::options::{
-    Address, Cluster, DEFAULT_SYSTEM_ACCOUNT, LogFormat, Options, Port, RoutePool, Tls, WriteTimeout,
+    Address, Cipher, Cluster, DEFAULT_SYSTEM_ACCOUNT, JetStream, LogFormat, Options, Port, RoutePool,
+    SyncMode, Tls, WriteTimeout,
 };
 use crate::reload_class::{ReloadClass, reload_class};
 
@@ -22,11 +23,16 @@ pub struct Change {
     pub new: String,
     /// What the change asks for.
     pub class: ReloadClass,
+    /// What is refused, where the reference server shows no values.
+    refused: Option<&'static str>,
 }
 
 impl Change {
     /// The text of a refused reload.
     pub fn refusal(&self) -> String {
+        if let Some(refused) = self.refused {
+            return format!("config reload not supported for {refused}");
+        }
         format!("config reload not supported for {}: old={}, new={}", self.field, self.old, self.new)
     }
 }
@@ -40,6 +46,7 @@ pub fn diff(old: &Options, new: &Options) -> Vec<Change> {
     differ.limits(old, new);
     differ.tls(old.tls.as_ref(), new.tls.as_ref());
     differ.accounts(old, new);
+    differ.jetstream(old, new);
     let none = Cluster::default();
     differ.cluster(old.cluster.as_ref().unwrap_or(&none), new.cluster.as_ref().unwrap_or(&none));
     differ.changes
@@ -68,7 +75,7 @@ impl Differ {
         let class = reload_class(path);
         assert!(class.is_some(), "changed option {path} is not in the table of options");
         let class = class.unwrap_or(ReloadClass::Refused);
-        self.changes.push(Change { path: path.into(), field, old, new, class });
+        self.changes.push(Change { path: path.into(), field, old, new, class, refused: None });
     }
 
     fn listen(&mut self, old: &Options, new: &Options) {
@@ -112,7 +119,6 @@ impl Differ {
         self.compare("server_tags", "Tags", &old.server_tags, &new.server_tags);
         self.compare_block("server_metadata", "Metadata", &old.server_metadata, &new.server_metadata);
         self.compare("pid_file", "PidFile", &old.pid_file, &new.pid_file);
-        self.compare("store_dir", "StoreDir", &old.store_dir, &new.store_dir);
         self.compare("ports_file_dir", "PortsFileDir", &old.ports_file_dir, &new.ports_file_dir);
         self.compare(
             "connect_error_reports",
@@ -212,6 +218,113 @@ impl Differ {
         self.compare("no_system_account", "NoSystemAccount", &old.no_system_account, &new.no_system_account);
     }
 
+    fn jetstream(&mut self, old: &Options, new: &Options) {
+        let (from, to) = (&old.jetstream, &new.jetstream);
+        self.compare("jetstream.enabled", "JetStream", &from.enabled, &to.enabled);
+        self.store_dir(old, new);
+        self.compare(
+            "jetstream.max_memory_store",
+            "JetStreamMaxMemory",
+            &from.max_memory_store,
+            &to.max_memory_store,
+        );
+        self.storage_limit(from.max_memory_store, to.max_memory_store, from.enabled, to.enabled);
+        self.compare(
+            "jetstream.max_file_store",
+            "JetStreamMaxStore",
+            &from.max_file_store,
+            &to.max_file_store,
+        );
+        self.storage_limit(from.max_file_store, to.max_file_store, from.enabled, to.enabled);
+        self.compare("jetstream.strict", "NoJetStreamStrict", &!from.strict, &!to.strict);
+        self.compare("jetstream.sync_interval", "SyncInterval", &from.sync, &to.sync);
+        self.compare("jetstream.domain", "JetStreamDomain", &from.domain, &to.domain);
+        self.compare_block(
+            "jetstream.encryption_key",
+            "JetStreamKey",
+            &from.encryption_key,
+            &to.encryption_key,
+        );
+        self.compare_block(
+            "jetstream.prev_encryption_key",
+            "JetStreamOldKey",
+            &from.previous_encryption_key,
+            &to.previous_encryption_key,
+        );
+        self.compare("jetstream.cipher", "JetStreamCipher", &from.cipher, &to.cipher);
+        self.compare("jetstream.unique_tag", "JetStreamUniqueTag", &from.unique_tag, &to.unique_tag);
+        self.jetstream_queues(from, to);
+        self.compare_block("jetstream.limits", "JetStreamLimits", &from.limits, &to.limits);
+    }
+
+    fn jetstream_queues(&mut self, from: &JetStream, to: &JetStream) {
+        self.compare(
+            "jetstream.max_outstanding_catchup",
+            "JetStreamMaxCatchup",
+            &from.max_outstanding_catchup,
+            &to.max_outstanding_catchup,
+        );
+        self.compare(
+            "jetstream.max_buffered_size",
+            "StreamMaxBufferedSize",
+            &from.max_buffered_bytes,
+            &to.max_buffered_bytes,
+        );
+        self.compare(
+            "jetstream.max_buffered_msgs",
+            "StreamMaxBufferedMsgs",
+            &from.max_buffered_messages,
+            &to.max_buffered_messages,
+        );
+        self.compare(
+            "jetstream.request_queue_limit",
+            "JetStreamRequestQueueLimit",
+            &from.request_queue_limit,
+            &to.request_queue_limit,
+        );
+        self.compare(
+            "jetstream.info_queue_limit",
+            "JetStreamInfoQueueLimit",
+            &from.info_queue_limit,
+            &to.info_queue_limit,
+        );
+    }
+
+    /// A directory that is not in use may change, and one that is may go together with JetStream.
+    fn store_dir(&mut self, old: &Options, new: &Options) {
+        if old.store_dir == new.store_dir {
+            return;
+        }
+        self.push("store_dir", "StoreDir", old.store_dir.show(), new.store_dir.show());
+        let Some(change) = self.changes.last_mut() else { return };
+        if !old.jetstream.enabled || (new.store_dir.is_none() && !new.jetstream.enabled) {
+            change.class = ReloadClass::Hot;
+        } else {
+            let is_gone = new.store_dir.is_none();
+            change.refused =
+                Some(if is_gone { "jetstream storage dir" } else { "jetstream storage directory" });
+        }
+    }
+
+    /// What the change of a limit, the last one noted, asks for: a number in force may grow, and may go together
+    /// with JetStream.
+    fn storage_limit(&mut self, old: Option<u64>, new: Option<u64>, was_enabled: bool, is_enabled: bool) {
+        if old == new {
+            return;
+        }
+        let refused = match (old, new) {
+            _ if !was_enabled => None,
+            (Some(old), Some(new)) if new > old => None,
+            (Some(_), None) if !is_enabled => None,
+            (Some(_), None) => Some("jetstream max memory and max store"),
+            (None, _) => Some("jetstream dynamic max memory and store"),
+            _ => Some("decreasing jetstream max memory and store"),
+        };
+        let Some(change) = self.changes.last_mut() else { return };
+        change.refused = refused;
+        change.class = if refused.is_some() { ReloadClass::Restart } else { ReloadClass::Hot };
+    }
+
     fn cluster(&mut self, old: &Cluster, new: &Cluster) {
         self.compare("cluster.name", "Cluster", &old.name, &new.name);
         let paths = ["cluster.host", "cluster.port"];
@@ -279,6 +392,13 @@ macro_rules! show_none_as_zero {
 
 show_none_as_zero!(u8, u32, Port, Duration);
 
+/// A size that is found out is -1.
+impl Show for Option<u64> {
+    fn show(&self) -> String {
+        self.map_or_else(|| "-1".into(), |size| size.to_string())
+    }
+}
+
 impl Show for Vec<String> {
     fn show(&self) -> String {
         format!("[{}]", self.join(" "))
@@ -301,6 +421,25 @@ impl Show for LogFormat {
         match self {
             Self::Text => "text",
             Self::Json => "json",
+        }
+        .into()
+    }
+}
+
+impl Show for SyncMode {
+    fn show(&self) -> String {
+        match self {
+            Self::Always => "always".into(),
+            Self::Interval(interval) => format_duration(*interval),
+        }
+    }
+}
+
+impl Show for Cipher {
+    fn show(&self) -> String {
+        match self {
+            Self::ChaCha => "ChaCha20-Poly1305",
+            Self::Aes => "AES-GCM",
         }
         .into()
     }
@@ -392,6 +531,12 @@ mod tests {
                 "cluster host: old=127.0.0.1, new=127.0.0.2",
             ),
             ("port: 1", "port: 1, cluster {listen: \"h:1\"}", "cluster host: old=, new=h"),
+            ("jetstream {store_dir: a}", "jetstream {store_dir: b}", "jetstream storage directory"),
+            ("jetstream {store_dir: a}", "jetstream {}", "jetstream storage dir"),
+            ("jetstream {max_mem: 5}", "jetstream {max_mem: 4}", "decreasing jetstream max memory and store"),
+            ("jetstream {}", "jetstream {max_file: 4}", "jetstream dynamic max memory and store"),
+            ("jetstream {max_mem: 5}", "jetstream {}", "jetstream max memory and max store"),
+            ("jetstream {domain: a}", "jetstream {domain: b}", "JetStreamDomain: old=a, new=b"),
         ] {
             let changes = changes(old, new);
             let refused: Vec<String> = changes
@@ -418,6 +563,10 @@ mod tests {
             ("cluster { port: 1 }", "cluster { port: 1, routes: [\"nats://a:1\"] }", "cluster.routes"),
             ("cluster { port: 1 }", "cluster { port: 1, pool_size: 5 }", "cluster.pool_size"),
             ("port: 1", "port: 1, log_format: json", "log_format"),
+            ("port: 1", "port: 1, jetstream: true", "jetstream.enabled"),
+            ("jetstream {max_mem: 5}", "jetstream {max_mem: 6}", "jetstream.max_memory_store"),
+            ("jetstream {}", "jetstream {limits {max_ack_pending: 6}}", "jetstream.limits"),
+            ("store_dir: a", "store_dir: b", "store_dir"),
         ] {
             let changes = changes(old, new);
             assert_eq!(changes.len(), 1, "{new}: {changes:?}");
@@ -447,6 +596,13 @@ mod tests {
                 ("tls", ReloadClass::Hot)
             ]
         );
+    }
+
+    #[test]
+    fn what_is_in_use_may_go_together_with_jetstream() {
+        let gone = changes("jetstream {store_dir: a, max_mem: 5, max_file: 6}", "jetstream: false");
+        assert_eq!(gone.len(), 4, "{gone:?}");
+        assert!(gone.iter().all(|change| change.class == ReloadClass::Hot), "{gone:?}");
     }
 
     #[test]

@@ -55,7 +55,11 @@ mod tests {
             ("tls.verify_and_map", Some(ReloadClass::Restart)),
             ("accounts.A.users", Some(ReloadClass::Hot)),
             ("authorization.users", Some(ReloadClass::Hot)),
-            ("jetstream.max_file_store", Some(ReloadClass::Refused)),
+            ("jetstream", Some(ReloadClass::Hot)),
+            ("jetstream.limits.batch", Some(ReloadClass::Hot)),
+            ("jetstream.domain", Some(ReloadClass::Restart)),
+            ("jetstream.tpm", Some(ReloadClass::Refused)),
+            ("mqtt.port", Some(ReloadClass::Refused)),
             ("nonsense", None),
             ("nonsense.port", None),
         ] {

@@ -26,6 +26,7 @@ pub(crate) fn check(options: &Options, places: &Places, report: &mut Report) {
     if let Some(cluster) = &options.cluster {
         checker.cluster(cluster);
     }
+    checker.jetstream();
 }
 
 struct Checker<'a> {
@@ -164,6 +165,26 @@ impl Checker<'_> {
                 "cluster.routes",
                 "routes have no effect without a port or listen address in the cluster",
             );
+        }
+    }
+
+    fn jetstream(&mut self) {
+        let options = self.options;
+        if let Some(domain) = &options.jetstream.domain {
+            let derived = format!("$JS.{domain}.API.>");
+            if !subject::is_valid(derived.as_bytes()) {
+                let message = format!("invalid domain name: derived {derived:?} is not a valid subject");
+                self.error("jetstream.domain", message);
+            } else if domain.contains(['.', '*', '>']) {
+                self.error("jetstream.domain", "invalid domain name: may not contain ., * or >");
+            }
+        }
+        let cluster = options.cluster.as_ref().filter(|cluster| cluster.listen.is_some());
+        let (true, Some(cluster)) = (options.jetstream.enabled, cluster) else { return };
+        if options.server_name.is_none() {
+            self.error("jetstream", "jetstream cluster requires `server_name` to be set");
+        } else if cluster.name.is_none() {
+            self.error("jetstream", "jetstream cluster requires `cluster.name` to be set");
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use super::authorization::{apply_default_permissions, decode_permissions, decode_users};
 use super::field::Field;
-use super::{Report, described, set};
+use super::{Report, described, jetstream, set};
 use crate::diagnostic::Position;
 use crate::lang::{Kind, Map};
 use crate::options::{Account, AccountLimits, GLOBAL_ACCOUNT};
@@ -47,12 +47,7 @@ fn decode_names(field: &Field<'_>, report: &mut Report) -> Vec<Account> {
             report.error(position, format!("Duplicate Account Entry: {name}"));
             continue;
         }
-        accounts.push(Account {
-            name: name.into(),
-            users: Vec::new(),
-            default_permissions: None,
-            limits: AccountLimits::default(),
-        });
+        accounts.push(Account { name: name.into(), ..Account::default() });
     }
     accounts.sort_by(|one, other| one.name.cmp(&other.name));
     accounts
@@ -70,16 +65,12 @@ fn check_name(name: &str, position: &Position, report: &mut Report) {
 }
 
 fn decode_account(name: &str, map: &Map, report: &mut Report) -> Account {
-    let mut account = Account {
-        name: name.into(),
-        users: Vec::new(),
-        default_permissions: None,
-        limits: AccountLimits::default(),
-    };
+    let mut account = Account { name: name.into(), ..Account::default() };
     for field in report.fields(Section::Account, map) {
         match field.name() {
             "users" => set(&mut account.users, decode_users(&field, report)),
             "default_permissions" => account.default_permissions = decode_permissions(field.value, report),
+            "jetstream" => account.jetstream = jetstream::decode_account(&field, report),
             "limits" => decode_limits(&field, &mut account.limits, report),
             name => unreachable!("account key {name}"),
         }

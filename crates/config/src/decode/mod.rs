@@ -5,6 +5,7 @@ mod address;
 mod authorization;
 mod cluster;
 mod field;
+mod jetstream;
 mod tls;
 mod top;
 mod variables;
@@ -47,7 +48,7 @@ impl Report {
                 Some(key) if key.is_supported => {
                     fields.push(Field { key, written, position: &entry.key_position, value: &entry.value });
                 }
-                Some(_) if is_switched_off(written, &entry.value) => {}
+                Some(_) if is_switched_off(&entry.value) => {}
                 Some(_) => {
                     self.error(
                         &entry.key_position,
@@ -63,7 +64,7 @@ impl Report {
     }
 }
 
-/// Places of the keys of the outermost map and of `cluster`, by dotted path, for rules that span sections.
+/// Places of the keys of the outermost map, of `cluster` and of `jetstream`, by dotted path, for rules that span sections.
 pub(crate) type Places = BTreeMap<String, Position>;
 
 /// What decoding gives: options as far as they could be read, and what was wrong.
@@ -84,10 +85,15 @@ pub(crate) fn decode(root: &Value) -> Decoded {
     for (written, entry) in map {
         let Some(key) = schema::find(Section::Top, written) else { continue };
         places.insert(key.name.into(), entry.key_position.clone());
-        let (true, Kind::Map(inner)) = (key.name == "cluster", &entry.value.kind) else { continue };
+        let section = match key.name {
+            "cluster" => Section::Cluster,
+            "jetstream" => Section::JetStream,
+            _ => continue,
+        };
+        let Kind::Map(inner) = &entry.value.kind else { continue };
         for (written, entry) in inner {
-            if let Some(key) = schema::find(Section::Cluster, written) {
-                places.insert(format!("cluster.{}", key.name), entry.key_position.clone());
+            if let Some(inner) = schema::find(section, written) {
+                places.insert(format!("{}.{}", key.name, inner.name), entry.key_position.clone());
             }
         }
     }
@@ -96,20 +102,12 @@ pub(crate) fn decode(root: &Value) -> Decoded {
 }
 
 /// True if an option that this version lacks is only told to stay off, or holds nothing.
-fn is_switched_off(key: &str, value: &Value) -> bool {
+fn is_switched_off(value: &Value) -> bool {
     match &value.kind {
         Kind::Bool(value) => !value,
         Kind::Integer(number) => *number == 0,
         Kind::String(text) => text.is_empty() || text.eq_ignore_ascii_case("disabled"),
         Kind::Array(values) => values.is_empty(),
-        // An empty `jetstream` map switches it on.
-        Kind::Map(map) if key.eq_ignore_ascii_case("jetstream") => {
-            !map.is_empty()
-                && map.iter().any(|(key, entry)| {
-                    matches!(key.to_ascii_lowercase().as_str(), "enabled" | "enable")
-                        && entry.value.kind == Kind::Bool(false)
-                })
-        }
         Kind::Map(map) => map.is_empty(),
         Kind::Float(_) | Kind::Datetime(_) => false,
     }

@@ -1,5 +1,7 @@
 //! Tables of keys, defaults and texts, through `load` as the broker uses it.
 
+mod jetstream;
+
 use std::num::NonZeroU32;
 use std::time::Duration;
 
@@ -194,8 +196,6 @@ fn errors_have_their_texts_and_places() {
         ("write_timeout: foo", ":1:16: write_timeout must be 'default', 'close' or 'retry'"),
         ("log_format: xml", ":1:13: log_format must be 'text' or 'json'"),
         ("client_advertise: 'x:y'", ":1:1: invalid client_advertise \"x:y\": expected host or host:port"),
-        ("jetstream: true", ":1:1: \"jetstream\" is not supported in this version"),
-        ("jetstream {}", ":1:1: \"jetstream\" is not supported in this version"),
         ("Leaf { port: 1 }", ":1:1: \"Leaf\" is not supported in this version"),
         ("$foo: 3", ":1:1: unknown field \"$foo\""),
     ] {
@@ -263,14 +263,14 @@ fn permission_errors_have_their_texts() {
 #[test]
 fn all_errors_are_reported_in_the_order_of_their_places() {
     assert_eq!(
-        errors("port: x\nzzz: 1\naaa: 2\ncluster { port: y, qqq: 1 }\njetstream: on"),
+        errors("port: x\nzzz: 1\naaa: 2\ncluster { port: y, qqq: 1 }\nmqtt: on"),
         [
             ":1:7: expected \"port\" to be an integer, got a string",
             ":2:1: unknown field \"zzz\"",
             ":3:1: unknown field \"aaa\"",
             ":4:17: expected \"port\" to be an integer, got a string",
             ":4:20: unknown field \"qqq\"",
-            ":5:1: \"jetstream\" is not supported in this version",
+            ":5:1: \"mqtt\" is not supported in this version",
         ]
     );
 }
@@ -285,6 +285,7 @@ fn every_absent_feature_is_refused_and_may_be_switched_off() {
                 Section::Authorization => format!("authorization {{ {entry} }}"),
                 Section::User => format!("authorization {{ users: [{{ user: u, {entry} }}] }}"),
                 Section::Account => format!("accounts {{ A {{ {entry} }} }}"),
+                Section::JetStream => format!("jetstream {{ {entry} }}"),
                 Section::Tls => format!("tls {{ cert_file: c, key_file: k, {entry} }}"),
                 Section::ClusterAuthorization => format!("cluster {{ authorization {{ {entry} }} }}"),
                 Section::Compression => format!("cluster {{ compression {{ mode: accept, {entry} }} }}"),

@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use super::address::AddressParts;
 use super::field::Field;
-use super::{Report, accounts, authorization, cluster, described, set, tls};
+use super::{Report, accounts, authorization, cluster, described, jetstream, set, tls};
+use crate::diagnostic::Position;
 use crate::duration::format_duration;
 use crate::lang::{Kind, Map};
 use crate::options::{HOST_DEFAULT, Limits, LogFormat, Options, PORT_DEFAULT, Port};
@@ -16,37 +17,46 @@ const LAME_DUCK_DURATION_MIN: Duration = Duration::from_secs(30);
 /// Largest size of the protocol, a signed 32-bit number.
 const SIZE_MAX: u32 = i32::MAX as u32;
 
-/// Addresses whose parts may stand in several keys.
+/// Options whose parts may stand in several keys.
 #[derive(Default)]
-struct Addresses {
+struct Parts {
     client: AddressParts,
     http: AddressParts,
     https: AddressParts,
     /// `max_payload: -1`.
     is_payload_unlimited: bool,
+    /// `store_dir` of `jetstream`.
+    jetstream_store_dir: Option<(String, Position)>,
 }
 
 /// Decodes the outermost map.
 pub(super) fn decode(map: &Map, report: &mut Report) -> Options {
     let mut options = Options::default();
-    let mut addresses = Addresses::default();
+    let mut parts = Parts::default();
     for field in report.fields(Section::Top, map) {
         let is_taken = identity(&field, &mut options, report)
-            || listen(&field, &mut options, &mut addresses, report)
+            || listen(&field, &mut options, &mut parts, report)
             || logging(&field, &mut options, report)
-            || limits(&field, &mut options, &mut addresses, report)
+            || limits(&field, &mut options, &mut parts, report)
             || times(&field, &mut options, report)
-            || blocks(&field, &mut options, report);
+            || blocks(&field, &mut options, &mut parts, report);
         assert!(is_taken, "key {} is in the table of options but is not decoded", field.name());
     }
-    let host = addresses.client.host.unwrap_or_else(|| HOST_DEFAULT.into());
-    options.monitoring.http = addresses.http.address(&host);
-    options.monitoring.https = addresses.https.address(&host);
+    let host = parts.client.host.unwrap_or_else(|| HOST_DEFAULT.into());
+    options.monitoring.http = parts.http.address(&host);
+    options.monitoring.https = parts.https.address(&host);
     options.listen.address.host = host;
-    options.listen.address.port = addresses.client.port.flatten().unwrap_or(Port::Fixed(PORT_DEFAULT));
-    if addresses.is_payload_unlimited {
+    options.listen.address.port = parts.client.port.flatten().unwrap_or(Port::Fixed(PORT_DEFAULT));
+    if parts.is_payload_unlimited {
         options.limits.max_payload =
             u32::try_from(options.limits.max_pending).map_or(SIZE_MAX, |size| size.min(SIZE_MAX));
+    }
+    match parts.jetstream_store_dir {
+        Some((_, position)) if options.store_dir.is_some() => {
+            report.error(&position, "Duplicate 'store_dir' configuration");
+        }
+        Some((directory, _)) => options.store_dir = (!directory.is_empty()).then_some(directory),
+        None => {}
     }
     authorization::report_duplicate_users(map, report);
     options
@@ -94,15 +104,15 @@ fn string_map(field: &Field<'_>, report: &mut Report) -> Option<BTreeMap<String,
     Some(strings)
 }
 
-fn listen(field: &Field<'_>, options: &mut Options, addresses: &mut Addresses, report: &mut Report) -> bool {
+fn listen(field: &Field<'_>, options: &mut Options, parts: &mut Parts, report: &mut Report) -> bool {
     match field.name() {
-        "listen" => addresses.client.read(field, report),
-        "host" => set(&mut addresses.client.host, field.optional_string(report)),
-        "port" => addresses.client.port = field.port(report),
-        "http" => addresses.http.read(field, report),
-        "https" => addresses.https.read(field, report),
-        "http_port" => addresses.http.port = field.port(report),
-        "https_port" => addresses.https.port = field.port(report),
+        "listen" => parts.client.read(field, report),
+        "host" => set(&mut parts.client.host, field.optional_string(report)),
+        "port" => parts.client.port = field.port(report),
+        "http" => parts.http.read(field, report),
+        "https" => parts.https.read(field, report),
+        "http_port" => parts.http.port = field.port(report),
+        "https_port" => parts.https.port = field.port(report),
         "http_base_path" => {
             let path = field.text(report).unwrap_or_default().trim_matches('/');
             options.monitoring.http_base_path = format!("/{path}");
@@ -149,7 +159,7 @@ fn logging(field: &Field<'_>, options: &mut Options, report: &mut Report) -> boo
     true
 }
 
-fn limits(field: &Field<'_>, options: &mut Options, addresses: &mut Addresses, report: &mut Report) -> bool {
+fn limits(field: &Field<'_>, options: &mut Options, parts: &mut Parts, report: &mut Report) -> bool {
     let limits = &mut options.limits;
     let default = Limits::default();
     match field.name() {
@@ -157,7 +167,7 @@ fn limits(field: &Field<'_>, options: &mut Options, addresses: &mut Addresses, r
             &mut limits.max_control_line,
             field.unsigned_or_default(SIZE_MAX, default.max_control_line, report),
         ),
-        "max_payload" if field.value.kind == Kind::Integer(-1) => addresses.is_payload_unlimited = true,
+        "max_payload" if field.value.kind == Kind::Integer(-1) => parts.is_payload_unlimited = true,
         "max_payload" => {
             set(&mut limits.max_payload, field.unsigned_or_default(SIZE_MAX, default.max_payload, report));
         }
@@ -230,7 +240,7 @@ fn times(field: &Field<'_>, options: &mut Options, report: &mut Report) -> bool 
     true
 }
 
-fn blocks(field: &Field<'_>, options: &mut Options, report: &mut Report) -> bool {
+fn blocks(field: &Field<'_>, options: &mut Options, parts: &mut Parts, report: &mut Report) -> bool {
     match field.name() {
         "tls" => options.tls = tls::decode(field, tls::Use::Clients, report),
         "authorization" => set(&mut options.authorization, authorization::decode(field, report)),
@@ -242,6 +252,11 @@ fn blocks(field: &Field<'_>, options: &mut Options, report: &mut Report) -> bool
         },
         "no_system_account" => set(&mut options.no_system_account, field.boolean(report)),
         "cluster" => options.cluster = cluster::decode(field, report),
+        "jetstream" => {
+            let block = jetstream::decode(field, report);
+            options.jetstream = block.options;
+            parts.jetstream_store_dir = block.store_dir;
+        }
         _ => return false,
     }
     true

@@ -18,6 +18,7 @@ pub struct Overrides {
     pub(super) pid_file: Option<String>,
     pub(super) ports_file_dir: Option<String>,
     pub(super) store_dir: Option<String>,
+    pub(super) jetstream: Option<bool>,
     pub(super) client_advertise: Option<String>,
     /// `Some(None)` switches monitoring off.
     pub(super) http_port: Option<Option<Port>>,
@@ -130,6 +131,8 @@ impl Overrides {
         replace_optional(&mut options.server_name, &self.server_name);
         replace_optional(&mut options.pid_file, &self.pid_file);
         replace_optional(&mut options.store_dir, &self.store_dir);
+        // The flag switches on; only the file switches off.
+        options.jetstream.enabled |= self.jetstream == Some(true);
         replace_optional(&mut options.ports_file_dir, &self.ports_file_dir);
         replace_optional(&mut options.listen.client_advertise, &self.client_advertise);
         let host = options.listen.address.host.clone();

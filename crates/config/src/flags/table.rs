@@ -74,7 +74,8 @@ const SERVER: &[Flag] = &[
     flag(&["sl", "signal"], "command[=pid]", Setting::Signal, "send stop, quit, term, reopen, reload or ldm to a running server;\nthe pid may end in * or be a file that holds one"),
     flag(&["client_advertise"], "address", Setting::Text(|o, v| o.client_advertise = Some(v)), "address told to clients and other servers"),
     flag(&["ports_file_dir"], "directory", Setting::Text(|o, v| o.ports_file_dir = Some(v)), "directory for a file with the ports in use"),
-    flag(&["sd", "store_dir"], "directory", Setting::Text(|o, v| o.store_dir = Some(v)), "directory of JetStream, without effect in this version"),
+    flag(&["sd", "store_dir"], "directory", Setting::Text(|o, v| o.store_dir = Some(v)), "directory of JetStream"),
+    flag(&["js", "jetstream"], "", Setting::Switch(|o, v| o.jetstream = Some(v)), "JetStream"),
 ];
 
 #[rustfmt::skip]
@@ -126,7 +127,6 @@ const OTHER: &[Flag] = &[
 
 #[rustfmt::skip]
 const ABSENT: &[Flag] = &[
-    flag(&["js", "jetstream"], "", Setting::Absent("JetStream"), "JetStream"),
     flag(&["s", "syslog"], "", Setting::Absent("syslog"), "log to syslog"),
     flag(&["r", "remote_syslog"], "address", Setting::Absent("syslog"), "log to a remote syslog"),
     flag(&["profile"], "port", Setting::Absent("profiling over HTTP"), "profiling port"),

@@ -64,6 +64,7 @@ fn actions_are_told_apart() {
         ("-sl ldm=12*", signal(SignalCommand::LameDuck, Some("12*"))),
         ("-sl=stop=/run/x.pid", signal(SignalCommand::Stop, Some("/run/x.pid"))),
         ("-js=false", Action::Run),
+        ("--jetstream", Action::Run),
     ] {
         assert_eq!(line(text).map(|line| line.action), Ok(expected), "{text}");
     }
@@ -84,7 +85,6 @@ fn mistakes_have_the_texts_of_the_flag_package() {
         ("-- -v", "unrecognized command: \"-v\""),
         ("-t", "must specify [-c, --config] option to check configuration file syntax"),
         ("-sl foo", "unknown signal \"foo\""),
-        ("-js", "flag -js: JetStream is not supported in this version"),
         ("--syslog", "flag -syslog: syslog is not supported in this version"),
         ("-r udp://x", "flag -r: syslog is not supported in this version"),
         ("--profile 1", "flag -profile: profiling over HTTP is not supported in this version"),
@@ -114,6 +114,16 @@ fn flags_win_over_the_file() {
     assert_eq!(cluster.authorization.username, "v");
     assert!(cluster.authorization.password.matches(b"q"));
     assert_eq!(cluster.routes.iter().map(|url| url.host.as_str()).collect::<Vec<_>>(), ["b", "c"]);
+}
+
+#[test]
+fn the_flag_switches_jetstream_on_and_keeps_the_block() {
+    let options = over("jetstream { enabled: false, domain: d }", "-js -sd /d").unwrap();
+    assert!(options.jetstream.enabled);
+    assert_eq!(options.jetstream.domain.as_deref(), Some("d"));
+    assert_eq!(options.store_dir.as_deref(), Some("/d"));
+    assert!(over("jetstream: true", "-js=false").unwrap().jetstream.enabled);
+    assert!(!over("port: 1", "-js=false").unwrap().jetstream.enabled);
 }
 
 #[test]

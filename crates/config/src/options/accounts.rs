@@ -1,9 +1,10 @@
 //! `accounts`.
 
 use super::authorization::{Permissions, User};
+use super::jetstream::JetStreamAccountLimits;
 
 /// A configured account.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Default)]
 pub struct Account {
     /// Its name.
     pub name: String,
@@ -13,6 +14,8 @@ pub struct Account {
     pub default_permissions: Option<Permissions>,
     /// `limits`.
     pub limits: AccountLimits,
+    /// `jetstream`; `None` has none.
+    pub jetstream: Option<JetStreamAccountLimits>,
 }
 
 /// `limits` of an account; `None` is unlimited.

@@ -5,6 +5,7 @@
 mod accounts;
 mod authorization;
 mod cluster;
+mod jetstream;
 mod limits;
 mod listen;
 mod logging;
@@ -21,6 +22,7 @@ pub use authorization::{
 pub(crate) use authorization::{RESPONSES_EXPIRES_DEFAULT, RESPONSES_MAX_DEFAULT};
 pub use cluster::{Cluster, Compression, RouteAuthorization, RoutePermissions, RoutePool, RouteUrl};
 pub(crate) use cluster::{PING_INTERVAL_MAX, POOL_SIZE_DEFAULT};
+pub use jetstream::{BatchLimits, Cipher, JetStream, JetStreamAccountLimits, JetStreamLimits, SyncMode};
 pub use limits::{LameDuck, Limits, WriteTimeout};
 pub use listen::{Address, Listen, Monitoring, Port};
 pub(crate) use listen::{HOST_DEFAULT, PORT_DEFAULT};
@@ -62,6 +64,8 @@ pub struct Options {
     pub no_system_account: bool,
     /// The `cluster` block; `None` without one.
     pub cluster: Option<Cluster>,
+    /// The `jetstream` block; see `enabled`.
+    pub jetstream: JetStream,
     /// Log destination, level and form.
     pub logging: Logging,
     /// `http`, `https` and their kin.
@@ -72,7 +76,7 @@ pub struct Options {
     pub lame_duck: LameDuck,
     /// `pid_file`.
     pub pid_file: Option<String>,
-    /// `store_dir`. Only JetStream stores, so it has no effect yet; tools that start a server with it need not know that.
+    /// `store_dir`, of the outermost map or of `jetstream`. Only JetStream stores; the broker has a default.
     pub store_dir: Option<String>,
     /// `ports_file_dir`.
     pub ports_file_dir: Option<String>,
@@ -96,6 +100,7 @@ impl Default for Options {
             system_account: None,
             no_system_account: false,
             cluster: None,
+            jetstream: JetStream::default(),
             logging: Logging::default(),
             monitoring: Monitoring::default(),
             limits: Limits::default(),

@@ -2,6 +2,7 @@
 //!
 //! Decoding takes names and aliases from here, `reload_class` the classes, and the option reference all of it.
 
+mod jetstream;
 mod reference;
 
 pub use reference::reference;
@@ -31,6 +32,14 @@ pub enum Section {
     Tls,
     /// An entry of `certs` in a `tls` block.
     Certificate,
+    /// `jetstream` of an account.
+    AccountJetStream,
+    /// `jetstream`.
+    JetStream,
+    /// `limits` of `jetstream`.
+    JetStreamLimits,
+    /// `batch` of those.
+    JetStreamBatch,
     /// `cluster`.
     Cluster,
     /// `authorization` of the cluster.
@@ -91,13 +100,14 @@ pub(crate) fn by_path(path: &str) -> Option<&'static Key> {
     let (section, name) = match path.split_once('.') {
         None => (Section::Top, path),
         Some(("cluster", name)) => (Section::Cluster, name),
+        Some(("jetstream", name)) => (Section::JetStream, name),
         Some(("tls", name)) => (Section::Tls, name),
         Some(_) => return None,
     };
     find(section, name).filter(|key| key.name == name && (key.class.is_some() || !key.is_supported))
 }
 
-const KEYS: &[&[Key]] = &[TOP, TOP_ABSENT, AUTHORIZATION, ACCOUNTS, TLS, CLUSTER];
+const KEYS: &[&[Key]] = &[TOP, TOP_ABSENT, AUTHORIZATION, ACCOUNTS, jetstream::KEYS, TLS, CLUSTER];
 
 type Aliases = &'static [&'static str];
 
@@ -152,7 +162,7 @@ const TOP: &[Key] = &[
     top("log_max_num", &["logfile_max_num"], RESTART, ["integer", "0", "Log files kept; 0 keeps all."]),
     top("log_format", &[], HOT, ["`text` or `json`", "text", "Form of a log line. Not known to nats-server."]),
     top("pid_file", &["pidfile"], HOT, ["path", "", "File that receives the process id."]),
-    top("store_dir", &["storedir"], RESTART, ["directory", "", "Directory of JetStream. Without effect: this version has no JetStream."]),
+    top("store_dir", &["storedir"], RESTART, ["directory", "", "Directory of JetStream, which makes `jetstream` in it. May stand in the block instead."]),
     top("ports_file_dir", &[], HOT, ["directory", "", "Directory for a JSON file with the ports in use."]),
     top("max_control_line", &[], HOT, ["size", "4096", "Longest protocol line, for new connections."]),
     top("max_payload", &[], HOT, ["size", "1MB", "Largest message; at most `max_pending`. -1 is as much as `max_pending` allows."]),
@@ -185,6 +195,7 @@ const TOP: &[Key] = &[
     top("no_auth_user", &[], RESTART, ["string", "", "User of clients without credentials. A reload may drop it together with the user."]),
     top("system_account", &["system"], RESTART, ["string", "$SYS", "System account."]),
     top("no_system_account", &["no_system", "no_sys_acc"], RESTART, ["boolean", "false", "No system account."]),
+    top("jetstream", &[], HOT, ["boolean, `enabled` or map", "off", "Streams and consumers."]),
     top("cluster", &[], RESTART, ["map", "", "Routes to other servers of this cluster."]),
 ];
 
@@ -209,7 +220,6 @@ const TOP_ABSENT: &[Key] = &[
     absent(Section::Top, "resolver_preload", &[]),
     absent(Section::Top, "resolver_pinned_accounts", &[]),
     absent(Section::Top, "default_js_domain", &[]),
-    absent(Section::Top, "jetstream", &[]),
     absent(Section::Top, "gateway", &[]),
     absent(Section::Top, "leafnodes", &["leaf"]),
     absent(Section::Top, "websocket", &["ws"]),
@@ -247,7 +257,7 @@ const ACCOUNTS: &[Key] = &[
     key(Section::Account, "default_permissions", &["default_permission"], BLOCK, ["map", "", "Permissions of users without their own."]),
     key(Section::Account, "limits", &[], BLOCK, ["map", "", "Limits of the account."]),
     absent(Section::Account, "nkey", &[]),
-    absent(Section::Account, "jetstream", &[]),
+    key(Section::Account, "jetstream", &[], BLOCK, ["boolean, `enabled` or map", "off", "JetStream of the account, and its limits."]),
     absent(Section::Account, "exports", &[]),
     absent(Section::Account, "imports", &[]),
     absent(Section::Account, "mappings", &["maps"]),
