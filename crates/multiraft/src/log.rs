@@ -1,0 +1,302 @@
+//! The log of one group as far as it is in memory: its ends, its terms, and a tail of entries. This is what the engine reads.
+//!
+//! Invariants: `tail` ends at `last` and has no gaps. Every entry that is not yet applied is in `tail`. `runs` covers all of `(start, last]`, so
+//! the term of any index is known without the entry.
+
+use std::cell::RefCell;
+use std::collections::VecDeque;
+
+use bytes::Bytes;
+use raft::eraftpb;
+use raft::{GetEntriesContext, RaftState, Storage, StorageError};
+use smallvec::SmallVec;
+
+use crate::start::{Entry, PeerId, Position, Start};
+
+/// Counted for an entry beside its payload.
+pub(crate) const ENTRY_OVERHEAD: u64 = 64;
+/// An empty tail with more room than this gives it back.
+const TAIL_ROOM_KEPT: usize = 64;
+
+/// Indexes from `first` on that share a term.
+#[derive(Debug, Clone, Copy)]
+struct Run {
+    first: u64,
+    term: u64,
+}
+
+/// What the engine could not get from memory and the owner of the node must be asked for.
+#[derive(Debug, Default)]
+pub(crate) struct Wanted {
+    /// First indexes of entries below the tail.
+    pub(crate) entries: SmallVec<[u64; 2]>,
+    /// Members that need what is before the beginning of the log.
+    pub(crate) snapshots: SmallVec<[PeerId; 2]>,
+}
+
+/// See the module's description.
+#[derive(Debug)]
+pub(crate) struct Log {
+    /// Read once, when the engine starts.
+    initial: Option<Box<RaftState>>,
+    start: Position,
+    last: u64,
+    runs: SmallVec<[Run; 2]>,
+    tail: VecDeque<Entry>,
+    tail_bytes: u64,
+    tail_bytes_max: u64,
+    /// Entries below the tail, only while they are being sent.
+    supplied: Vec<Entry>,
+    wanted: RefCell<Wanted>,
+}
+
+impl Log {
+    /// The log of a validated start. Of applied entries, `tail_bytes_max` bytes are kept; 0 keeps none.
+    pub(crate) fn new(start: Start, tail_bytes_max: u64) -> Self {
+        let mut state = RaftState::default();
+        state.hard_state.term = start.hard_state.term;
+        state.hard_state.vote = start.hard_state.vote.map_or(0, |peer| peer.0);
+        // What was applied had been committed, even if that was never written down. In a group of one, what was persisted had been.
+        let alone = start.peers.len() == 1;
+        state.hard_state.commit =
+            if alone { start.last_index() } else { start.hard_state.commit.max(start.applied) };
+        state.conf_state.voters = start.peers.iter().map(|peer| peer.0).collect();
+        let mut log = Self {
+            initial: Some(Box::new(state)),
+            start: start.snapshot,
+            last: start.snapshot.index,
+            runs: SmallVec::new(),
+            tail: VecDeque::new(),
+            tail_bytes: 0,
+            tail_bytes_max,
+            supplied: Vec::new(),
+            wanted: RefCell::default(),
+        };
+        log.append(start.entries.into_iter());
+        log.trim(start.applied);
+        log
+    }
+
+    /// Frees what only the start of the engine needed.
+    pub(crate) fn started(&mut self) {
+        self.initial = None;
+    }
+
+    pub(crate) fn start(&self) -> Position {
+        self.start
+    }
+
+    /// Index of the first entry in memory.
+    fn tail_first(&self) -> u64 {
+        self.last + 1 - self.tail.len() as u64
+    }
+
+    /// Term of the entry at `index`; none outside of the log, whose beginning counts as within.
+    pub(crate) fn term_at(&self, index: u64) -> Option<u64> {
+        if index == self.start.index {
+            return Some(self.start.term);
+        }
+        if index < self.start.index || index > self.last {
+            return None;
+        }
+        let behind = self.runs.iter().rposition(|run| run.first <= index)?;
+        Some(self.runs[behind].term)
+    }
+
+    /// Adds entries, replacing what is at their indexes and behind.
+    pub(crate) fn append(&mut self, entries: impl Iterator<Item = Entry>) {
+        for entry in entries {
+            if entry.index <= self.last {
+                self.truncate(entry.index);
+            }
+            assert!(entry.index == self.last + 1, "log gap: {} after {}", entry.index, self.last);
+            if self.runs.last().is_none_or(|run| run.term != entry.term) {
+                self.runs.push(Run { first: entry.index, term: entry.term });
+            }
+            self.last = entry.index;
+            self.tail_bytes += cost(&entry);
+            self.tail.push_back(entry);
+        }
+    }
+
+    /// Drops the entries from `from` on.
+    fn truncate(&mut self, from: u64) {
+        assert!(
+            from >= self.tail_first(),
+            "entry {from} is replaced, but those below {} are applied",
+            self.tail_first()
+        );
+        while self.last >= from {
+            let Some(entry) = self.tail.pop_back() else { break };
+            self.tail_bytes -= cost(&entry);
+            self.last -= 1;
+        }
+        while self.runs.last().is_some_and(|run| run.first >= from) {
+            self.runs.pop();
+        }
+    }
+
+    /// Lets go of applied entries beyond what is kept for members that lag.
+    pub(crate) fn trim(&mut self, applied: u64) {
+        while self.tail_bytes > self.tail_bytes_max
+            && self.tail.front().is_some_and(|entry| entry.index <= applied)
+        {
+            let Some(entry) = self.tail.pop_front() else { break };
+            self.tail_bytes -= cost(&entry);
+        }
+        if self.tail.is_empty() && self.tail.capacity() > TAIL_ROOM_KEPT {
+            self.tail = VecDeque::new();
+        }
+    }
+
+    /// Moves the beginning of the log to `index`, which is applied. Going back is no change.
+    pub(crate) fn compact(&mut self, index: u64) {
+        if index <= self.start.index {
+            return;
+        }
+        let Some(term) = self.term_at(index) else { return };
+        self.start = Position { index, term };
+        let behind = self.runs.iter().take_while(|run| run.first <= index).count();
+        // The run that goes on behind `index` stays.
+        self.runs.drain(..behind.saturating_sub(1));
+        if index == self.last {
+            self.runs.clear();
+        }
+        while self.tail.front().is_some_and(|entry| entry.index <= index) {
+            let Some(entry) = self.tail.pop_front() else { break };
+            self.tail_bytes -= cost(&entry);
+        }
+    }
+
+    /// Holds entries read from the shared log for as long as they are being sent. False if they are not of this log.
+    pub(crate) fn supply(&mut self, entries: Vec<Entry>) -> bool {
+        let fits = |(at, entry): (usize, &Entry)| {
+            entry.index == entries[0].index + at as u64
+                && entry.index > self.start.index
+                && self.term_at(entry.index) == Some(entry.term)
+        };
+        if !entries.iter().enumerate().all(fits) {
+            return false;
+        }
+        self.supplied = entries;
+        true
+    }
+
+    /// The supplied entries were sent.
+    pub(crate) fn withdraw(&mut self) {
+        self.supplied = Vec::new();
+    }
+
+    /// What the engine asked for since the last call.
+    pub(crate) fn take_wanted(&mut self) -> Wanted {
+        std::mem::take(self.wanted.get_mut())
+    }
+
+    /// Whether the engine asked for something since the last [`Self::take_wanted`].
+    pub(crate) fn has_wanted(&self) -> bool {
+        let wanted = self.wanted.borrow();
+        !wanted.entries.is_empty() || !wanted.snapshots.is_empty()
+    }
+
+    /// Index of the last entry that is not in memory.
+    pub(crate) fn below_tail(&self) -> u64 {
+        self.tail_first() - 1
+    }
+
+    /// Entries of `[low, high)` in memory, the first of them always, the others within `bytes_max`.
+    fn read(&self, low: u64, high: u64, bytes_max: u64) -> Option<Vec<eraftpb::Entry>> {
+        let first = self.tail_first();
+        if low >= first {
+            let range = self.tail.range((low - first) as usize..(high - first) as usize);
+            return Some(take_within(range, bytes_max));
+        }
+        let supplied = self.supplied.first()?.index;
+        if low < supplied || low >= supplied + self.supplied.len() as u64 {
+            return None;
+        }
+        let end = (high.min(supplied + self.supplied.len() as u64) - supplied) as usize;
+        Some(take_within(self.supplied[(low - supplied) as usize..end].iter(), bytes_max))
+    }
+}
+
+impl Storage for Log {
+    fn initial_state(&self) -> raft::Result<RaftState> {
+        Ok(self.initial.as_ref().map_or_else(RaftState::default, |state| RaftState::clone(state)))
+    }
+
+    fn entries(
+        &self,
+        low: u64,
+        high: u64,
+        max_size: impl Into<Option<u64>>,
+        context: GetEntriesContext,
+    ) -> raft::Result<Vec<eraftpb::Entry>> {
+        if low <= self.start.index {
+            return Err(StorageError::Compacted.into());
+        }
+        assert!(high <= self.last + 1, "entries up to {high} asked of a log that ends at {}", self.last);
+        if let Some(entries) = self.read(low, high, max_size.into().unwrap_or(u64::MAX)) {
+            return Ok(entries);
+        }
+        assert!(
+            context.can_async(),
+            "entry {low} is not applied, but memory begins at {}",
+            self.tail_first()
+        );
+        let mut wanted = self.wanted.borrow_mut();
+        if !wanted.entries.contains(&low) {
+            wanted.entries.push(low);
+        }
+        Err(StorageError::LogTemporarilyUnavailable.into())
+    }
+
+    fn term(&self, index: u64) -> raft::Result<u64> {
+        match self.term_at(index) {
+            Some(term) => Ok(term),
+            None if index < self.start.index => Err(StorageError::Compacted.into()),
+            None => Err(StorageError::Unavailable.into()),
+        }
+    }
+
+    fn first_index(&self) -> raft::Result<u64> {
+        Ok(self.start.index + 1)
+    }
+
+    fn last_index(&self) -> raft::Result<u64> {
+        Ok(self.last)
+    }
+
+    fn snapshot(&self, _: u64, to: u64) -> raft::Result<eraftpb::Snapshot> {
+        let mut wanted = self.wanted.borrow_mut();
+        if !wanted.snapshots.contains(&PeerId(to)) {
+            wanted.snapshots.push(PeerId(to));
+        }
+        Err(StorageError::SnapshotTemporarilyUnavailable.into())
+    }
+}
+
+/// Bytes of memory that an entry stands for.
+pub(crate) fn cost(entry: &Entry) -> u64 {
+    entry.payload.len() as u64 + ENTRY_OVERHEAD
+}
+
+fn take_within<'a>(entries: impl ExactSizeIterator<Item = &'a Entry>, bytes_max: u64) -> Vec<eraftpb::Entry> {
+    let mut taken = Vec::with_capacity(entries.len());
+    let mut bytes = 0;
+    for entry in entries {
+        bytes += cost(entry);
+        if bytes > bytes_max && !taken.is_empty() {
+            break;
+        }
+        taken.push(to_engine(entry.index, entry.term, entry.payload.clone()));
+    }
+    taken
+}
+
+pub(crate) fn to_engine(index: u64, term: u64, payload: Bytes) -> eraftpb::Entry {
+    eraftpb::Entry { index, term, data: payload, ..eraftpb::Entry::default() }
+}
+
+pub(crate) fn from_engine(entry: eraftpb::Entry) -> Entry {
+    Entry { index: entry.index, term: entry.term, payload: entry.data }
+}
