@@ -135,7 +135,7 @@ async fn a_file_that_asks_for_what_this_version_lacks_is_refused_by_name() {
         return;
     }
     for (text, name) in [
-        ("mqtt { port: 1883 }", "mqtt"),
+        ("resolver: MEMORY", "resolver"),
         ("port: 4333\nleafnodes { listen: \"127.0.0.1:-1\" }", "leafnodes"),
         ("gateway { name: a, listen: \"127.0.0.1:-1\" }", "gateway"),
         ("websocket { listen: \"127.0.0.1:-1\", no_tls: true }", "websocket"),
