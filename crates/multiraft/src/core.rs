@@ -6,6 +6,8 @@
 //! - Its log lines are discarded: the role changes that we report say the same once per transition.
 //! - It draws election timeouts from the thread's generator and has no seed. After every call the drawn one is replaced with our own, a
 //!   function of seed, member, group and term, before anything can depend on it.
+//! - It can join what it sends to a member in a turn (`batch_append`), but puts entries into an empty append of another index when it does.
+//!   That stays off; proposals of a turn are told to the members together instead.
 //! - It panics on messages that contradict what this member persisted. Those are refused before they reach it.
 
 use bytes::Bytes;
@@ -155,7 +157,6 @@ impl Engine {
             max_inflight_msgs: if alone { 1 } else { limits.appends_max },
             check_quorum: !alone,
             pre_vote: !alone,
-            batch_append: true,
             max_committed_size_per_ready: limits.committed_bytes_max,
             ..Config::default()
         };
