@@ -1,7 +1,11 @@
 //! Durations on the wire: integer nanoseconds in documents, and the two text forms that monitoring shows.
 
-use std::fmt::Write as _;
+use std::fmt::{self, Write as _};
 use std::time::Duration;
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use crate::go;
 
 /// Uptime and idle time in whole units, largest first: `1d2h3m4s`. Units before the first one present are left out.
 pub fn uptime_text(duration: Duration) -> String {
@@ -52,6 +56,69 @@ fn with_fraction(nanos: u128, unit: u128) -> String {
     let width = unit.ilog10() as usize;
     let fraction = format!("{rest:0width$}");
     format!("{whole}.{}", fraction.trim_end_matches('0'))
+}
+
+/// A count of nanoseconds as documents carry it, which a request may make negative.
+#[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Nanos(pub i64);
+
+impl Nanos {
+    /// No time at all.
+    pub const ZERO: Self = Self(0);
+
+    /// So many seconds; what exceeds the count is the largest one.
+    pub const fn from_secs(seconds: i64) -> Self {
+        Self(seconds.saturating_mul(1_000_000_000))
+    }
+
+    /// So many milliseconds; what exceeds the count is the largest one.
+    pub const fn from_millis(millis: i64) -> Self {
+        Self(millis.saturating_mul(1_000_000))
+    }
+
+    /// The duration, zero for a negative count.
+    pub fn duration(self) -> Duration {
+        Duration::from_nanos(u64::try_from(self.0).unwrap_or(0))
+    }
+
+    /// Whether the count is zero.
+    pub fn is_zero(&self) -> bool {
+        self.0 == 0
+    }
+}
+
+impl From<Duration> for Nanos {
+    /// What exceeds a signed 64-bit count is the largest one.
+    fn from(duration: Duration) -> Self {
+        Self(i64::try_from(duration.as_nanos()).unwrap_or(i64::MAX))
+    }
+}
+
+impl fmt::Display for Nanos {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.0 < 0 {
+            f.write_str("-")?;
+        }
+        f.write_str(&short_text(Duration::from_nanos(self.0.unsigned_abs())))
+    }
+}
+
+impl fmt::Debug for Nanos {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl Serialize for Nanos {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_i64(self.0)
+    }
+}
+
+impl<'de> Deserialize<'de> for Nanos {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        go::named(deserializer, go::DURATION).map(Self)
+    }
 }
 
 /// Serde form of a duration as an integer count of nanoseconds, for `#[serde(with = "..")]`.
