@@ -5,7 +5,9 @@
 //! The order of trust: the log is synced before anything is acknowledged; a stream's checkpoint says up to which log index its
 //! blocks are synced and what they held then; opening a stream goes back to its last checkpoint, and the log is replayed on top.
 
+pub mod crypt;
 pub mod disk;
+pub mod record;
 pub mod stream;
 mod time;
 
