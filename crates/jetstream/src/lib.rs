@@ -1,1 +1,10 @@
 //! Streams, consumers and the catalogue of both as state machines without clocks, sockets and files.
+//!
+//! A leader decides: it checks what comes in against its view, writes time, sequence and verdict into a command and proposes it. `apply` obeys
+//! and gives the same result on every replica.
+
+pub mod effect;
+pub mod limits;
+pub mod outside;
+pub mod request;
+pub mod stream;
