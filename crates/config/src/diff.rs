@@ -199,6 +199,7 @@ impl Differ {
     fn accounts(&mut self, old: &Options, new: &Options) {
         self.compare_block("authorization", "Authorization", &old.authorization, &new.authorization);
         self.compare_block("accounts", "Accounts", &old.accounts, &new.accounts);
+        self.compare_block("mappings", "Mappings", &old.mappings, &new.mappings);
         self.compare("no_auth_user", "NoAuthUser", &old.no_auth_user, &new.no_auth_user);
         // It may go together with the user it names.
         let is_user_gone = new.no_auth_user.is_none()

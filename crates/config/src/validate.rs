@@ -1,5 +1,7 @@
 //! Rules that span sections, with the texts of the reference server.
 
+mod imports;
+
 use crate::decode::{Places, Report, check_advertise};
 use crate::diagnostic::Diagnostic;
 use crate::duration::format_duration;
@@ -27,6 +29,9 @@ pub(crate) fn check(options: &Options, places: &Places, report: &mut Report) {
         checker.cluster(cluster);
     }
     checker.jetstream();
+    for message in imports::check(&options.accounts) {
+        checker.error("accounts", message);
+    }
 }
 
 struct Checker<'a> {

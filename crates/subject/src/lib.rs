@@ -7,7 +7,7 @@
 mod matching;
 mod subject;
 mod sublist;
-mod transform;
+pub mod transform;
 
 pub use matching::{is_subset, matches, overlaps};
 pub use subject::{has_wildcard, is_literal, is_valid, token_count, tokens};

@@ -2,7 +2,7 @@
 
 use super::authorization::{apply_default_permissions, decode_permissions, decode_users};
 use super::field::Field;
-use super::{Report, described, jetstream, set};
+use super::{Report, described, imports, jetstream, set};
 use crate::diagnostic::Position;
 use crate::lang::{Kind, Map};
 use crate::options::{Account, AccountLimits, GLOBAL_ACCOUNT};
@@ -70,6 +70,9 @@ fn decode_account(name: &str, map: &Map, report: &mut Report) -> Account {
         match field.name() {
             "users" => set(&mut account.users, decode_users(&field, report)),
             "default_permissions" => account.default_permissions = decode_permissions(field.value, report),
+            "exports" => account.exports = imports::exports(&field, report),
+            "imports" => account.imports = imports::imports(&field, report),
+            "mappings" => account.mappings = imports::mappings(&field, report),
             "jetstream" => account.jetstream = jetstream::decode_account(&field, report),
             "limits" => decode_limits(&field, &mut account.limits, report),
             name => unreachable!("account key {name}"),

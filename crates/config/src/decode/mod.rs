@@ -5,6 +5,7 @@ mod address;
 mod authorization;
 mod cluster;
 mod field;
+mod imports;
 mod jetstream;
 mod tls;
 mod top;
@@ -124,6 +125,7 @@ fn unknown_text(section: Section, written: &str) -> String {
         Section::AccountLimits => format!("Unknown field \"{written}\" parsing account limits"),
         Section::Tls => format!("error parsing tls config, unknown field \"{written}\""),
         Section::Certificate => format!("error parsing tls certs config, unknown field \"{written}\""),
+        Section::Destination => format!("Unknown field \"{written}\" for mapping destination"),
         _ => format!("unknown field \"{written}\""),
     }
 }

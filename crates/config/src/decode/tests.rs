@@ -1,5 +1,6 @@
 //! Tables of keys, defaults and texts, through `load` as the broker uses it.
 
+mod imports;
 mod jetstream;
 
 use std::num::NonZeroU32;
@@ -226,7 +227,6 @@ fn account_errors_have_their_texts() {
             ":1:53: invalid connection types [\"X\" \"Y\"]",
         ),
         ("accounts { A { limits: { foo: 3 } } }", ":1:26: Unknown field \"foo\" parsing account limits"),
-        ("accounts { A { exports: [{stream: x}] } }", ":1:16: \"exports\" is not supported in this version"),
         ("system_account: FOO", ":1:1: error resolving system account: account missing"),
         ("system_account: 3", ":1:17: system account name must be a string"),
     ] {
@@ -285,6 +285,10 @@ fn every_absent_feature_is_refused_and_may_be_switched_off() {
                 Section::Authorization => format!("authorization {{ {entry} }}"),
                 Section::User => format!("authorization {{ users: [{{ user: u, {entry} }}] }}"),
                 Section::Account => format!("accounts {{ A {{ {entry} }} }}"),
+                Section::Export => format!("accounts {{ A {{ exports: [{{ service: s, {entry} }}] }} }}"),
+                Section::Import => format!(
+                    "accounts {{ A {{ exports: [{{stream: s}}] }}, B {{ imports: [{{ stream: {{account: A, subject: s}}, {entry} }}] }} }}"
+                ),
                 Section::JetStream => format!("jetstream {{ {entry} }}"),
                 Section::Tls => format!("tls {{ cert_file: c, key_file: k, {entry} }}"),
                 Section::ClusterAuthorization => format!("cluster {{ authorization {{ {entry} }} }}"),

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::address::AddressParts;
 use super::field::Field;
-use super::{Report, accounts, authorization, cluster, described, jetstream, set, tls};
+use super::{Report, accounts, authorization, cluster, described, imports, jetstream, set, tls};
 use crate::diagnostic::Position;
 use crate::duration::format_duration;
 use crate::lang::{Kind, Map};
@@ -245,6 +245,7 @@ fn blocks(field: &Field<'_>, options: &mut Options, parts: &mut Parts, report: &
         "tls" => options.tls = tls::decode(field, tls::Use::Clients, report),
         "authorization" => set(&mut options.authorization, authorization::decode(field, report)),
         "accounts" => options.accounts = accounts::decode(field, report),
+        "mappings" => options.mappings = imports::mappings(field, report),
         "no_auth_user" => set(&mut options.no_auth_user, field.optional_string(report)),
         "system_account" => match field.value.as_str() {
             Some(name) => options.system_account = (!name.is_empty()).then(|| name.into()),

@@ -14,7 +14,10 @@ mod tls;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-pub use accounts::{Account, AccountLimits};
+pub use accounts::{
+    Account, AccountLimits, Destination, Export, ExportKind, Import, ImportKind, Mapping,
+    RESPONSE_THRESHOLD_DEFAULT, ResponseType,
+};
 pub use authorization::{
     Authorization, ConnectionType, Credentials, Permissions, ResponsePermission, SubjectPermission,
     SubjectRule, User,
@@ -56,6 +59,8 @@ pub struct Options {
     pub authorization: Authorization,
     /// `accounts`, sorted by name. `$G` is never among them; `$SYS` is when it is configured.
     pub accounts: Vec<Account>,
+    /// `mappings` of the outermost map: those of account `$G`.
+    pub mappings: Vec<Mapping>,
     /// `no_auth_user`.
     pub no_auth_user: Option<String>,
     /// `system_account` as configured; see [`Options::system_account_name`] for the one in effect.
@@ -96,6 +101,7 @@ impl Default for Options {
             tls: None,
             authorization: Authorization::default(),
             accounts: Vec::new(),
+            mappings: Vec::new(),
             no_auth_user: None,
             system_account: None,
             no_system_account: false,

@@ -291,6 +291,37 @@ impl Shape {
     }
 }
 
+/// A destination in which every `*` of `pattern` has its number: `a.*.*` becomes `a.$1.$2`.
+pub fn numbered(pattern: &[u8]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(pattern.len() + 4);
+    let mut number = 0;
+    for (index, token) in tokens(pattern).enumerate() {
+        if index > 0 {
+            out.push(SEPARATOR);
+        }
+        if token == ONE {
+            number += 1;
+            out.extend_from_slice(format!("${number}").as_bytes());
+        } else {
+            out.extend_from_slice(token);
+        }
+    }
+    out
+}
+
+/// The subjects that a destination of wildcards can give: `a.$2.{{wildcard(1)}}` becomes `a.*.*`.
+pub fn pattern(destination: &[u8]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(destination.len());
+    for (index, token) in tokens(destination).enumerate() {
+        if index > 0 {
+            out.push(SEPARATOR);
+        }
+        let is_wildcard = matches!(parse::function(token), Ok(Some((Function::Wildcard, _))));
+        out.extend_from_slice(if is_wildcard { ONE } else { token });
+    }
+    out
+}
+
 /// Whether a byte would end a subject on the wire.
 fn has_space(subject: &[u8]) -> bool {
     subject.iter().any(|byte| matches!(byte, b' ' | b'\t' | b'\r' | b'\n' | b'\x0c'))

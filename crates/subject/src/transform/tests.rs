@@ -125,6 +125,15 @@ fn wrong_transforms_are_refused_with_the_text_that_clients_know() {
 }
 
 #[test]
+fn patterns_and_destinations_become_each_other() {
+    for (from, destination) in [("a.*.b.*", "a.$1.b.$2"), ("a.>", "a.>"), ("*", "$1"), ("a", "a")] {
+        assert_eq!(numbered(from.as_bytes()), destination.as_bytes());
+        assert_eq!(pattern(destination.as_bytes()), from.as_bytes());
+    }
+    assert_eq!(pattern(b"a.{{wildcard(2)}}.$x.$1"), b"a.*.$x.*");
+}
+
+#[test]
 fn a_reversible_transform_names_every_wildcard_and_comes_back() {
     let refused = |source: &str, destination: &str| {
         Transform::reversible(source.as_bytes(), destination.as_bytes()).unwrap_err().to_string()
