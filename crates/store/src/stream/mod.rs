@@ -9,6 +9,7 @@
 //! before a newer one is finished.
 
 mod memory;
+mod subjects;
 
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
@@ -16,6 +17,7 @@ use std::ops::RangeInclusive;
 use bytes::Bytes;
 
 pub use memory::MemoryStore;
+pub use subjects::{SubjectId, SubjectIndex};
 
 use crate::Timestamp;
 

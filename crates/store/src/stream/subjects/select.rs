@@ -1,0 +1,223 @@
+//! Which subjects a filter lets through, in order of their bytes, without looking at all others.
+//!
+//! A pattern confines its subjects to those that start with its tokens before the first wildcard. Inside of that, when many in a row do not match,
+//! the least subject that could match again is worked out and looked up.
+
+use std::ops::ControlFlow;
+
+use super::order::{Order, Position};
+use super::{SubjectId, SubjectIndex};
+use crate::stream::{Filter, SubjectState};
+
+/// So many subjects in a row that do not match are walked over before the next that could is looked up.
+const WALK: usize = 16;
+
+/// Subjects that are next to each other in order.
+struct Range<'a> {
+    start: &'a [u8],
+    /// Just the subject `start`, or all that start so?
+    exact: bool,
+    /// Is every one of them let through?
+    all: bool,
+}
+
+impl<'a> Range<'a> {
+    fn of(pattern: &'a [u8]) -> Self {
+        let mut at = 0;
+        for token in subject::tokens(pattern) {
+            if token == b"*" || token == b">" {
+                return Self { start: &pattern[..at], exact: false, all: &pattern[at..] == b">" };
+            }
+            at += token.len() + 1;
+        }
+        Self { start: pattern, exact: true, all: true }
+    }
+
+    fn covers(&self, other: &Self) -> bool {
+        if self.exact {
+            other.exact && self.start == other.start
+        } else {
+            other.start.starts_with(self.start)
+        }
+    }
+}
+
+/// The ranges of some patterns, in order, none covered by another.
+fn ranges(patterns: &[Box<[u8]>]) -> Vec<Range<'_>> {
+    let mut ranges: Vec<Range<'_>> = patterns.iter().map(|pattern| Range::of(pattern)).collect();
+    // Of ranges with the same start the widest comes first, and covers the others.
+    ranges.sort_by(|left, right| {
+        left.start.cmp(right.start).then(left.exact.cmp(&right.exact)).then(right.all.cmp(&left.all))
+    });
+    let mut kept: Vec<Range<'_>> = Vec::with_capacity(ranges.len());
+    for range in ranges {
+        // What one range covers follows it without a gap.
+        if !kept.last().is_some_and(|wider| wider.covers(&range)) {
+            kept.push(range);
+        }
+    }
+    kept
+}
+
+type Visit<'a> = &'a mut dyn FnMut(SubjectId, SubjectState) -> bool;
+
+impl SubjectIndex {
+    /// Calls `visit` with number, bytes and counters of each subject that the filter lets through, in order of the bytes, until it returns false.
+    pub fn for_each(&self, filter: &Filter, visit: &mut dyn FnMut(SubjectId, &[u8], SubjectState) -> bool) {
+        let mut bytes = Vec::new();
+        self.for_each_id(filter, &mut |id, state| {
+            bytes.clear();
+            self.append_bytes(id, &mut bytes);
+            visit(id, &bytes, state)
+        });
+    }
+
+    /// The same without the bytes, which is faster.
+    pub fn for_each_id(&self, filter: &Filter, visit: Visit<'_>) {
+        let Filter::Any(patterns) = filter else {
+            let _all_or_stopped = self.walk_all(Order::start(), None, visit);
+            return;
+        };
+        for range in ranges(patterns) {
+            let done = if range.exact {
+                match self.id(range.start) {
+                    Some(id) if !visit(id, self.state(id)) => ControlFlow::Break(()),
+                    _ => ControlFlow::Continue(()),
+                }
+            } else if range.all {
+                self.walk_all(self.seek(range.start), Some(range.start), &mut *visit)
+            } else {
+                self.walk_matching(range.start, patterns, &mut *visit)
+            };
+            if done.is_break() {
+                return;
+            }
+        }
+    }
+
+    fn seek(&self, literal: &[u8]) -> Position {
+        match self.order.find(|other| self.compare(other, literal)) {
+            Ok(position) | Err(position) => position,
+        }
+    }
+
+    fn starts_with(&self, id: SubjectId, start: &[u8]) -> bool {
+        let entry = self.table.get(id);
+        let prefix = &*self.prefixes[entry.prefix as usize].bytes;
+        match start.strip_prefix(prefix) {
+            Some(rest) => self.tails.get(entry.tail).starts_with(rest),
+            None => prefix.starts_with(start),
+        }
+    }
+
+    /// Every subject from a position on that starts with `start`.
+    fn walk_all(&self, from: Position, start: Option<&[u8]>, visit: Visit<'_>) -> ControlFlow<()> {
+        let mut position = from;
+        while let Some((id, next)) = self.order.at(position) {
+            if start.is_some_and(|start| !self.starts_with(id, start)) {
+                break;
+            }
+            if !visit(id, self.state(id)) {
+                return ControlFlow::Break(());
+            }
+            position = next;
+        }
+        ControlFlow::Continue(())
+    }
+
+    /// Every subject that starts with `start` and matches one of the patterns.
+    fn walk_matching(&self, start: &[u8], patterns: &[Box<[u8]>], visit: Visit<'_>) -> ControlFlow<()> {
+        let mut position = self.seek(start);
+        let mut bytes = Vec::new();
+        let mut missed = 0;
+        while let Some((id, next)) = self.order.at(position) {
+            position = next;
+            bytes.clear();
+            self.append_bytes(id, &mut bytes);
+            if !bytes.starts_with(start) {
+                break;
+            }
+            if patterns.iter().any(|pattern| subject::matches(&bytes, pattern)) {
+                missed = 0;
+                if !visit(id, self.state(id)) {
+                    return ControlFlow::Break(());
+                }
+                continue;
+            }
+            missed += 1;
+            if missed == WALK {
+                missed = 0;
+                let nearest = patterns.iter().filter_map(|pattern| next_possible(&bytes, pattern)).min();
+                let Some(nearest) = nearest else { break };
+                if nearest > bytes {
+                    position = self.seek(&nearest);
+                }
+            }
+        }
+        ControlFlow::Continue(())
+    }
+}
+
+/// For a subject that does not match a pattern: greater bytes, at or before the next subject that does. `None` if there cannot be one.
+fn next_possible(literal: &[u8], pattern: &[u8]) -> Option<Vec<u8>> {
+    // Length of the tokens with their separators that have matched, and whether the last of them would match if it were longer.
+    let (mut matched, mut open) = (0, false);
+    let mut wanted = subject::tokens(pattern).peekable();
+    let mut found = subject::tokens(literal);
+    while let Some(want) = wanted.next() {
+        let Some(token) = found.next() else {
+            // Too short: what continues it comes next, after longer last tokens whose bytes are below the separator.
+            return Some([literal, if open { b"\0" } else { b"." }].concat());
+        };
+        if want == b"*" || want == b">" || want == token {
+            matched += token.len() + 1;
+            open = want == b"*";
+            continue;
+        }
+        let target = [&literal[..matched], want].concat();
+        if target.as_slice() > literal {
+            return Some(target);
+        }
+        // Bytes below the separator may stand between a token and what continues it.
+        let longer = [&target[..], b"."].concat();
+        if wanted.peek().is_some() && longer.as_slice() > literal {
+            return Some(longer);
+        }
+        return after(&literal[..matched]);
+    }
+    after(&literal[..matched.min(literal.len())])
+}
+
+/// The least bytes above all that start with these whole tokens and their last separator.
+fn after(tokens: &[u8]) -> Option<Vec<u8>> {
+    let (_, tokens) = tokens.split_last()?;
+    Some([tokens, &[b'.' + 1]].concat())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::next_possible;
+
+    fn next(literal: &str, pattern: &str) -> Option<String> {
+        next_possible(literal.as_bytes(), pattern.as_bytes()).map(|bytes| String::from_utf8(bytes).unwrap())
+    }
+
+    #[test]
+    fn what_could_match_next() {
+        let cases = [
+            ("a", "a.*", Some("a.")),
+            ("a.b", "a.b.>", Some("a.b.")),
+            ("a.b.c", "a.*.d", Some("a.b.d")),
+            ("a.b.d.e", "a.*.d", Some("a.b.d/")),
+            ("a.b.d-e", "a.*.d", Some("a.b/")),
+            ("a.b.d-e", "a.*.d.e", Some("a.b.d.")),
+            ("a.b.d/e", "a.*.d.e", Some("a.b/")),
+            ("b", "a", None),
+            ("a", "b", Some("b")),
+            ("a.b", "*", Some("a/")),
+        ];
+        for (literal, pattern, expected) in cases {
+            assert_eq!(next(literal, pattern).as_deref(), expected, "{literal} {pattern}");
+        }
+    }
+}

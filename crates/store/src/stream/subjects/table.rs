@@ -1,0 +1,277 @@
+//! The records of subjects by number, and a hash table that grows and shrinks by one bucket at a time, so no insertion pays for many.
+
+use super::SubjectState;
+
+/// No subject.
+pub(super) const NONE: u32 = u32::MAX;
+/// Records and buckets are kept in pieces of this length: growing copies little.
+const PIECE_BITS: u32 = 10;
+const PIECE: usize = 1 << PIECE_BITS;
+
+/// Buckets that one removal takes away if there are far too many.
+const SHRINK: usize = 8;
+
+/// What is known of a subject.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Entry {
+    /// Its messages.
+    pub(super) state: SubjectState,
+    /// Number of the bytes that it starts with.
+    pub(super) prefix: u32,
+    /// Address of the bytes after that.
+    pub(super) tail: u32,
+    /// Hash of its bytes.
+    pub(super) hash: u32,
+    /// The next in the same bucket, or the next free number.
+    next: u32,
+}
+
+impl Entry {
+    /// Of a subject that is in no bucket yet.
+    pub(super) fn new(state: SubjectState, prefix: u32, tail: u32, hash: u32) -> Self {
+        Self { state, prefix, tail, hash, next: NONE }
+    }
+}
+
+/// A list in pieces.
+#[derive(Debug)]
+struct Pieces<T>(Vec<Vec<T>>);
+
+impl<T> Default for Pieces<T> {
+    fn default() -> Self {
+        Self(Vec::new())
+    }
+}
+
+impl<T> Pieces<T> {
+    fn len(&self) -> usize {
+        self.0.last().map_or(0, |last| (self.0.len() - 1) * PIECE + last.len())
+    }
+
+    #[inline]
+    fn get(&self, at: usize) -> &T {
+        &self.0[at >> PIECE_BITS][at & (PIECE - 1)]
+    }
+
+    #[inline]
+    fn get_mut(&mut self, at: usize) -> &mut T {
+        &mut self.0[at >> PIECE_BITS][at & (PIECE - 1)]
+    }
+
+    fn push(&mut self, value: T) {
+        match self.0.last_mut() {
+            Some(last) if last.len() < PIECE => last.push(value),
+            Some(_) => {
+                let mut piece = Vec::with_capacity(PIECE);
+                piece.push(value);
+                self.0.push(piece);
+            }
+            None => self.0.push(vec![value]),
+        }
+    }
+
+    fn memory(&self) -> usize {
+        let pieces: usize = self.0.iter().map(|piece| piece.capacity() * size_of::<T>()).sum();
+        pieces + self.0.capacity() * size_of::<Vec<T>>()
+    }
+
+    fn pop(&mut self) -> Option<T> {
+        let value = self.0.last_mut()?.pop();
+        if self.0.last().is_some_and(Vec::is_empty) {
+            self.0.pop();
+        }
+        value
+    }
+}
+
+/// Records by number and by hash. A number stays with its subject and is used again when the subject is gone.
+#[derive(Debug)]
+pub(super) struct Table {
+    entries: Pieces<Entry>,
+    /// First free number.
+    free: u32,
+    len: usize,
+    /// First number of each bucket; as many buckets as subjects, about.
+    buckets: Pieces<u32>,
+}
+
+impl Default for Table {
+    fn default() -> Self {
+        Self { entries: Pieces::default(), free: NONE, len: 0, buckets: Pieces::default() }
+    }
+}
+
+impl Table {
+    /// How many subjects there are.
+    pub(super) fn len(&self) -> usize {
+        self.len
+    }
+
+    /// The record with a number that is in use.
+    #[inline]
+    pub(super) fn get(&self, number: u32) -> &Entry {
+        self.entries.get(number as usize)
+    }
+
+    /// The same, to be changed.
+    #[inline]
+    pub(super) fn get_mut(&mut self, number: u32) -> &mut Entry {
+        self.entries.get_mut(number as usize)
+    }
+
+    /// The number of the record with this hash that `same` agrees to.
+    #[inline]
+    pub(super) fn find(&self, hash: u32, same: impl Fn(&Entry) -> bool) -> Option<u32> {
+        if self.len == 0 {
+            return None;
+        }
+        let mut number = *self.buckets.get(bucket(hash, self.buckets.len()));
+        while number != NONE {
+            let entry = self.get(number);
+            if entry.hash == hash && same(entry) {
+                return Some(number);
+            }
+            number = entry.next;
+        }
+        None
+    }
+
+    /// The number that [`Table::insert`] will give.
+    pub(super) fn next_number(&self) -> u32 {
+        if self.free == NONE { self.entries.len() as u32 } else { self.free }
+    }
+
+    /// Adds a record.
+    pub(super) fn insert(&mut self, mut entry: Entry) {
+        let number = self.next_number();
+        assert!(number != NONE, "{NONE} subjects in one stream");
+        if self.len >= self.buckets.len() {
+            self.grow();
+        }
+        let head = self.buckets.get_mut(bucket(entry.hash, self.buckets.len()));
+        entry.next = std::mem::replace(head, number);
+        if self.free == NONE {
+            self.entries.push(entry);
+        } else {
+            let slot = self.entries.get_mut(number as usize);
+            self.free = std::mem::replace(slot, entry).next;
+        }
+        self.len += 1;
+    }
+
+    /// Removes the record with a number that is in use.
+    pub(super) fn remove(&mut self, number: u32) -> Entry {
+        let entry = *self.get(number);
+        let at = bucket(entry.hash, self.buckets.len());
+        let mut before = *self.buckets.get(at);
+        if before == number {
+            *self.buckets.get_mut(at) = entry.next;
+        } else {
+            while self.get(before).next != number {
+                before = self.get(before).next;
+            }
+            self.get_mut(before).next = entry.next;
+        }
+        self.get_mut(number).next = self.free;
+        self.free = number;
+        self.len -= 1;
+        if self.len == 0 {
+            *self = Self::default();
+        }
+        for _ in 0..SHRINK {
+            if self.len * 4 < self.buckets.len() {
+                self.shrink();
+            }
+        }
+        entry
+    }
+
+    /// Bytes taken from the allocator.
+    pub(super) fn memory(&self) -> usize {
+        self.entries.memory() + self.buckets.memory()
+    }
+
+    /// Adds a bucket and moves what belongs there from the one bucket that it splits.
+    fn grow(&mut self) {
+        let new = self.buckets.len();
+        self.buckets.push(NONE);
+        if new == 0 {
+            return;
+        }
+        let old = new - (1 << new.ilog2());
+        let mut number = std::mem::replace(self.buckets.get_mut(old), NONE);
+        while number != NONE {
+            let entry = self.get(number);
+            let (to, next) = (bucket(entry.hash, new + 1), entry.next);
+            let head = std::mem::replace(self.buckets.get_mut(to), number);
+            self.get_mut(number).next = head;
+            number = next;
+        }
+    }
+
+    /// Takes the last bucket away and moves what it holds to the one that it had split.
+    fn shrink(&mut self) {
+        let Some(mut number) = self.buckets.pop() else { return };
+        let count = self.buckets.len();
+        while number != NONE {
+            let entry = self.get(number);
+            let (to, next) = (bucket(entry.hash, count), entry.next);
+            let head = std::mem::replace(self.buckets.get_mut(to), number);
+            self.get_mut(number).next = head;
+            number = next;
+        }
+    }
+}
+
+/// Which of `count` buckets a hash belongs to: as many low bits as give a bucket that exists.
+#[inline]
+fn bucket(hash: u32, count: usize) -> usize {
+    let bits = count.ilog2();
+    let wide = hash as usize & ((2 << bits) - 1);
+    if wide < count { wide } else { hash as usize & ((1 << bits) - 1) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::SubjectState;
+    use super::{Entry, NONE, Table};
+
+    fn entry(key: u32) -> Entry {
+        // Few bits differ, so that chains are long.
+        Entry::new(
+            SubjectState { first: 1, last: 1, messages: 1 },
+            key,
+            key,
+            key.wrapping_mul(0x9e37_79b9) >> 22,
+        )
+    }
+
+    fn find(table: &Table, key: u32) -> Option<u32> {
+        table.find(entry(key).hash, |found| found.prefix == key)
+    }
+
+    #[test]
+    fn every_subject_is_found_while_it_grows_and_shrinks() {
+        let mut table = Table::default();
+        for key in 0..5000 {
+            assert_eq!(find(&table, key), None);
+            let number = table.next_number();
+            table.insert(entry(key));
+            assert_eq!(find(&table, key), Some(number));
+        }
+        for key in (0..5000).filter(|key| key % 8 != 0) {
+            let number = find(&table, key).unwrap();
+            assert_eq!(table.remove(number).prefix, key);
+        }
+        assert!(table.buckets.len() <= 4 * 625, "{} buckets", table.buckets.len());
+        for key in 0..5000 {
+            assert_eq!(find(&table, key).is_some(), key % 8 == 0, "{key}");
+        }
+        table.insert(entry(5001));
+        assert_eq!(table.entries.len(), 5000, "a free number is used again");
+        for key in (0..5000).filter(|key| key % 8 == 0).chain([5001]) {
+            table.remove(find(&table, key).unwrap());
+        }
+        assert_eq!((table.len(), table.entries.len(), table.free), (0, 0, NONE));
+    }
+}
