@@ -115,7 +115,7 @@ fn export(map: &Map, place: &Position, report: &mut Report) -> Option<Export> {
             return None;
         }
     };
-    let directive = parts.response.map(|(_, at)| at).or(parts.threshold.map(|(_, at)| at));
+    let directive = parts.response.map(|(_, at)| at).or_else(|| parts.threshold.map(|(_, at)| at));
     if let (false, Some(at)) = (is_service, directive) {
         report.error(at, "Detected response directive on non-service");
         return None;
