@@ -1,7 +1,9 @@
-//! Writes what is derived from Rust types: resource definitions, chart copies, access rules.
+//! Writes what is derived from Rust types and from tables: resource definitions, chart copies, access rules, errors.
 //!
 //! The output is checked in, so that nobody needs Rust to install the product. `--check` and a test fail when it
 //! differs from what the types say.
+
+mod errors;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -57,6 +59,7 @@ fn generate(root: &Path) -> Result<Vec<Generated>> {
     let mut files = vec![
         Generated { path: "crds/natsclusters.myelin.dev.yaml".into(), text: plain },
         Generated { path: "charts/operator/templates/_rules.tpl".into(), text: rules()? },
+        errors::jetstream(root)?,
     ];
     let template = chart_definition(definition)?;
     for chart in [CRD_CHART, CRD_CHART_COPY] {

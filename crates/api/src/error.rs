@@ -1,4 +1,6 @@
-//! The error object inside a response.
+//! The error object inside a response, and the tables its errors come from.
+
+pub mod jetstream;
 
 use serde::{Deserialize, Serialize};
 
