@@ -4,6 +4,7 @@
 //! may come back or vanish until `Disk::sync_dir` of its directory returned. A sync that failed says nothing about what is on disk, and a
 //! later one that succeeds does not mend it: the caller gives the file up.
 
+pub mod fault;
 pub mod os;
 
 use std::fmt;
