@@ -14,6 +14,7 @@ use bytes::Bytes;
 use raft::eraftpb::{self, MessageType};
 use raft::{Config, ProgressState, RawNode, StateRole};
 use slog::Logger;
+use smallvec::SmallVec;
 
 use crate::log::{ENTRY_OVERHEAD, Log, Wanted, from_engine, to_engine};
 use crate::message::{Kind, Message};
@@ -102,6 +103,8 @@ pub(crate) struct Engine {
     alone: bool,
     /// Proposals were appended and the members not told.
     untold: bool,
+    /// Members that were sought at the beginning of the log, that beginning, and the term in which this member leads.
+    probed: SmallVec<[(u64, Position, u64); 2]>,
     /// Term and vote as last taken out to be persisted.
     written: (u64, u64),
     pace: Pace,
@@ -169,7 +172,16 @@ impl Engine {
         };
         raw.mut_store().started();
         let pace = Pace::new(config, group);
-        let mut engine = Self { raw, group, own: config.peer, alone, untold: false, written, pace };
+        let mut engine = Self {
+            raw,
+            group,
+            own: config.peer,
+            alone,
+            untold: false,
+            probed: SmallVec::new(),
+            written,
+            pace,
+        };
         engine.set_pace();
         engine
     }
@@ -189,14 +201,33 @@ impl Engine {
         self.raw.raft.state == StateRole::Leader
     }
 
-    /// Whether a message contradicts what this member has: then either it or the sender lost something it had promised to keep.
+    /// Whether a message contradicts what this member has: then either it or the sender lost something it had promised to keep. Messages of
+    /// earlier terms are not looked at: the engine ignores them, and a leader that stopped may have lost what it had only sent.
     fn contradicts(&self, message: &Message) -> bool {
         let last = self.raw.raft.raft_log.last_index();
         match message.kind {
-            Kind::Heartbeat => message.commit > last,
-            Kind::AppendResponse => !message.reject && message.index > last,
+            Kind::Heartbeat => message.term >= self.raw.raft.term && message.commit > last,
+            Kind::AppendResponse => {
+                self.leads() && message.term == self.raw.raft.term && !message.reject && message.index > last
+            }
             _ => false,
         }
+    }
+
+    /// Asks a member whether it has what the log begins behind. The engine believes it to need a snapshot as soon as what it knows for sure of
+    /// the member is older than that, though the member may have more. False if that was asked before, and the belief was right.
+    fn probe_at_start(&mut self, peer: u64) -> bool {
+        let (start, term) = (self.raw.store().start(), self.raw.raft.term);
+        if !self.leads() || self.probed.contains(&(peer, start, term)) {
+            return false;
+        }
+        let Some(progress) = self.raw.raft.mut_prs().get_mut(peer) else { return false };
+        progress.become_probe();
+        progress.next_idx = start.index + 1;
+        self.probed.retain(|(known, ..)| *known != peer);
+        self.probed.push((peer, start, term));
+        self.raw.raft.send_append(peer);
+        true
     }
 
     fn new_hard_state(&mut self) -> Option<HardState> {
@@ -335,8 +366,12 @@ impl GroupCore for Engine {
     }
 
     fn take_wanted(&mut self) -> Option<Wanted> {
-        let log = self.raw.mut_store();
-        log.has_wanted().then(|| log.take_wanted())
+        if !self.raw.store().has_wanted() {
+            return None;
+        }
+        let mut wanted = self.raw.mut_store().take_wanted();
+        wanted.snapshots.retain(|peer| !self.probe_at_start(peer.0));
+        Some(wanted)
     }
 
     fn below_tail(&self) -> u64 {

@@ -300,3 +300,102 @@ pub(crate) fn to_engine(index: u64, term: u64, payload: Bytes) -> eraftpb::Entry
 pub(crate) fn from_engine(entry: eraftpb::Entry) -> Entry {
     Entry { index: entry.index, term: entry.term, payload: entry.data }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::start::HardState;
+
+    fn entry(index: u64, term: u64) -> Entry {
+        Entry { index, term, payload: Bytes::from(vec![0; 36]) }
+    }
+
+    /// Indexes 11 to 20, two of each term from 3 on, applied to 14. Each costs 100.
+    fn log(tail_bytes_max: u64) -> Log {
+        let start = Start {
+            hard_state: HardState { term: 7, vote: None, commit: 14 },
+            applied: 14,
+            snapshot: Position { index: 10, term: 2 },
+            entries: (11..=20).map(|index| entry(index, (index - 5) / 2)).collect(),
+            ..Start::new(vec![PeerId(1), PeerId(2)])
+        };
+        Log::new(start, tail_bytes_max)
+    }
+
+    fn terms(log: &Log, range: std::ops::RangeInclusive<u64>) -> Vec<u64> {
+        range.map(|index| log.term_at(index).unwrap_or(0)).collect()
+    }
+
+    fn indexes(entries: &[eraftpb::Entry]) -> Vec<u64> {
+        entries.iter().map(|entry| entry.index).collect()
+    }
+
+    #[test]
+    fn only_applied_entries_leave_memory_and_their_terms_stay() {
+        assert_eq!(log(0).below_tail(), 14);
+        assert_eq!(log(800).below_tail(), 12);
+        assert_eq!(log(1000).below_tail(), 10);
+        assert_eq!(terms(&log(0), 9..=21), [0, 2, 3, 3, 4, 4, 5, 5, 6, 6, 7, 7, 0]);
+    }
+
+    #[test]
+    fn later_entries_replace_those_at_their_index_and_behind() {
+        let mut log = log(0);
+        log.append([entry(18, 8), entry(19, 8)].into_iter());
+        assert_eq!(terms(&log, 16..=20), [5, 6, 8, 8, 0]);
+        assert_eq!((log.last, log.tail_bytes), (19, 500));
+    }
+
+    #[test]
+    #[should_panic(expected = "entry 14 is replaced, but those below 15 are applied")]
+    fn applied_entries_are_never_replaced() {
+        log(0).append([entry(14, 8)].into_iter());
+    }
+
+    #[test]
+    #[should_panic(expected = "log gap: 22 after 20")]
+    fn gap_is_a_bug() {
+        log(0).append([entry(22, 8)].into_iter());
+    }
+
+    #[test]
+    fn compaction_keeps_the_term_of_what_it_ends_with() {
+        for index in 10..=20 {
+            let mut log = log(1000);
+            let before = terms(&log, index..=20);
+            log.compact(index);
+            assert_eq!(log.start().index, index);
+            assert_eq!(terms(&log, index..=20), before, "compacted to {index}");
+            assert_eq!(log.term_at(index - 1), None);
+            log.append([entry(21, 9)].into_iter());
+            assert_eq!(terms(&log, 20..=21), [7, 9]);
+        }
+    }
+
+    #[test]
+    fn reads_end_at_the_bound_but_give_one_entry() {
+        let log = log(1000);
+        assert_eq!(indexes(&log.read(11, 21, u64::MAX).unwrap()), (11..=20).collect::<Vec<_>>());
+        assert_eq!(indexes(&log.read(13, 21, 299).unwrap()), [13, 14]);
+        assert_eq!(indexes(&log.read(13, 21, 300).unwrap()), [13, 14, 15]);
+        assert_eq!(indexes(&log.read(13, 21, 0).unwrap()), [13]);
+    }
+
+    #[test]
+    fn entries_below_the_tail_are_asked_for_and_read_while_supplied() {
+        let mut log = log(0);
+        let ask = |log: &Log| log.entries(12, 21, None, GetEntriesContext::empty(true));
+        assert!(ask(&log).is_err());
+        assert!(ask(&log).is_err());
+        assert_eq!(log.take_wanted().entries[..], [12]);
+        assert!(!log.has_wanted());
+        assert!(!log.supply(vec![entry(12, 4)]));
+        assert!(!log.supply(vec![entry(12, 3), entry(14, 4)]));
+        assert!(log.supply(vec![entry(12, 3), entry(13, 4)]));
+        assert_eq!(indexes(&ask(&log).unwrap()), [12, 13]);
+        log.withdraw();
+        assert!(ask(&log).is_err());
+        assert!(log.entries(10, 21, None, GetEntriesContext::empty(true)).is_err());
+        assert_eq!(log.take_wanted().entries[..], [12]);
+    }
+}

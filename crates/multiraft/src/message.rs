@@ -311,3 +311,121 @@ fn put_number(out: &mut BytesMut, mut number: u64) {
     }
     out.put_u8(number as u8);
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const OWN: PeerId = PeerId(9);
+
+    fn append() -> Message {
+        let mut message = Message::new(GroupId(u64::MAX), OWN, Kind::Append);
+        message.term = 300;
+        message.log_term = 7;
+        message.index = 127;
+        message.commit = NUMBER_MAX;
+        message.entries = vec![
+            Entry { index: 128, term: 7, payload: Bytes::new() },
+            Entry { index: 129, term: 300, payload: Bytes::from(vec![1; 200]) },
+        ];
+        message
+    }
+
+    fn refusal() -> Message {
+        let mut message = Message::new(GroupId(0), OWN, Kind::AppendResponse);
+        message.term = 1;
+        message.index = 12;
+        message.reject = true;
+        message.reject_hint = 11;
+        message.log_term = 1;
+        message
+    }
+
+    fn batch(messages: &[Message]) -> Bytes {
+        let mut out = BytesMut::new();
+        begin_batch(&mut out);
+        messages.iter().for_each(|message| message.encode(&mut out));
+        end_batch(&mut out)
+    }
+
+    /// The bytes as a batch with a good checksum.
+    fn sealed(body: &[u8]) -> Bytes {
+        let mut out = BytesMut::new();
+        begin_batch(&mut out);
+        out.put_slice(body);
+        end_batch(&mut out)
+    }
+
+    #[test]
+    fn messages_come_back_as_they_were() {
+        let mut messages = vec![append(), refusal()];
+        for kind in Kind::ALL {
+            let mut message = Message::new(GroupId(5), OWN, kind);
+            message.term = 2;
+            message.commit_term = 1;
+            messages.push(message);
+        }
+        assert_eq!(decode_batch(batch(&messages), OWN), Ok(messages));
+        assert_eq!(decode_batch(batch(&[]), OWN), Ok(Vec::new()));
+    }
+
+    #[test]
+    fn layout_of_version_one() {
+        let sample = [1, 253, 138, 85, 26, 0x82, 0x27, 0, 1, 1, 12, 11];
+        assert_eq!(batch(&[refusal()])[..], sample);
+    }
+
+    #[test]
+    fn small_payloads_do_not_keep_a_large_batch() {
+        let big = batch(&[append()]);
+        let within = |payload: &Bytes| big.as_ptr_range().contains(&payload.as_ptr());
+        assert!(within(&decode_batch(big.clone(), OWN).unwrap()[0].entries[1].payload));
+        let mut small = append();
+        small.entries[1].payload = Bytes::from_static(b"small");
+        let big = batch(&[append(), small]);
+        let within = |payload: &Bytes| big.as_ptr_range().contains(&payload.as_ptr());
+        let messages = decode_batch(big.clone(), OWN).unwrap();
+        assert!(within(&messages[0].entries[1].payload));
+        assert!(!within(&messages[1].entries[1].payload));
+    }
+
+    #[test]
+    fn every_damage_is_noticed() {
+        let good = batch(&[append(), refusal()]);
+        for at in 0..good.len() {
+            let mut bad = BytesMut::from(&good[..]);
+            bad[at] ^= 0x10;
+            assert!(decode_batch(bad.freeze(), OWN).is_err(), "byte {at}");
+            assert!(decode_batch(good.slice(..at), OWN).is_err(), "cut at {at}");
+        }
+        assert_eq!(decode_batch(good.slice(..3), OWN), Err(DecodeError::Short { missing: 2 }));
+    }
+
+    #[test]
+    fn nonsense_with_a_good_checksum_is_refused() {
+        let cases: [(&[u8], DecodeError); 8] = [
+            (&[10, 0, 0], DecodeError::Kind { code: 10 }),
+            (&[0, 0, 0], DecodeError::Kind { code: 0 }),
+            // No term.
+            (&[7, 0, 1], DecodeError::Number { number: 0 }),
+            // A term above the bound.
+            (
+                &[7, 1, 1, 0x81, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x40],
+                DecodeError::Number { number: NUMBER_MAX + 1 },
+            ),
+            (
+                &[7, 1, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x02],
+                DecodeError::Number { number: u64::MAX },
+            ),
+            // More entries than fit.
+            (&[1, 1, 1, 1, 100, 1, 0], DecodeError::Short { missing: 1 }),
+            // An entry of a later term than its leader's.
+            (&[1, 1, 1, 1, 1, 2, 0], DecodeError::Term { index: 1, term: 2, floor: 1, ceiling: 1 }),
+            // A payload that is not there.
+            (&[1, 1, 1, 1, 1, 1, 9, 0], DecodeError::Short { missing: 8 }),
+        ];
+        for (body, error) in cases {
+            assert_eq!(decode_batch(sealed(body), OWN), Err(error), "{body:?}");
+        }
+    }
+}

@@ -244,7 +244,20 @@ impl Net {
             }
             self.advance();
         }
-        panic!("seed {}: {what} does not come to pass", self.seed);
+        panic!("seed {}: {what} does not come to pass: {}", self.seed, self.describe());
+    }
+
+    /// How every group stands on every server.
+    fn describe(&self) -> String {
+        let of = |(at, server): (usize, &Server)| match &server.node {
+            Some(node) => self
+                .groups
+                .iter()
+                .map(|group| format!("\n{} {group:?} {:?}", at + 1, node.status(*group)))
+                .collect(),
+            None => format!("\n{} is down", at + 1),
+        };
+        self.servers.iter().enumerate().map(of).collect()
     }
 
     fn deliver(&mut self) {
