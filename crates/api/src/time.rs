@@ -178,7 +178,8 @@ fn parse(text: &str) -> Result<Time, &'static str> {
         return Err("no such day");
     }
     expect(&mut rest, b"Tt")?;
-    let hour = digits(&mut rest, 2)?;
+    // An hour of one digit and a comma before the fraction are no good form, but the reference takes them.
+    let hour = digits(&mut rest, 2).or_else(|_| digits(&mut rest, 1))?;
     expect(&mut rest, b":")?;
     let minute = digits(&mut rest, 2)?;
     expect(&mut rest, b":")?;
@@ -199,7 +200,7 @@ fn parse(text: &str) -> Result<Time, &'static str> {
 
 /// Nanoseconds of the fraction, zero without one. Digits after the ninth are read and dropped.
 fn parse_fraction(rest: &mut &[u8]) -> Result<i64, &'static str> {
-    if expect(rest, b".").is_err() {
+    if expect(rest, b".,").is_err() {
         return Ok(0);
     }
     let count = rest.iter().take_while(|byte| byte.is_ascii_digit()).count();

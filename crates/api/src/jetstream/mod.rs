@@ -7,6 +7,7 @@ pub mod account;
 pub mod advisory;
 pub mod cluster;
 pub mod consumer;
+pub mod decode;
 pub mod request;
 pub mod response;
 pub mod stream;

@@ -188,8 +188,9 @@ body! {
         /// Which part.
         #[serde(flatten)]
         page: Paged,
-        /// The infos; none on failure.
-        streams: Option<Vec<StreamInfo>>,
+        /// The infos.
+        #[serde(deserialize_with = "null_is_zero")]
+        streams: Vec<StreamInfo>,
         /// Streams that did not answer.
         #[serde(skip_serializing_if = "is_zero")]
         missing: Vec<String>,
@@ -275,8 +276,9 @@ body! {
         /// Which part.
         #[serde(flatten)]
         page: Paged,
-        /// The names; none on failure.
-        consumers: Option<Vec<String>>,
+        /// The names.
+        #[serde(deserialize_with = "null_is_zero")]
+        consumers: Vec<String>,
     }
 }
 
@@ -286,8 +288,9 @@ body! {
         /// Which part.
         #[serde(flatten)]
         page: Paged,
-        /// The infos; none on failure.
-        consumers: Option<Vec<ConsumerInfo>>,
+        /// The infos.
+        #[serde(deserialize_with = "null_is_zero")]
+        consumers: Vec<ConsumerInfo>,
         /// Consumers that did not answer.
         #[serde(skip_serializing_if = "is_zero")]
         missing: Vec<String>,

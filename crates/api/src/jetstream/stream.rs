@@ -63,6 +63,7 @@ policy! {
     #[serde(rename = "server.PersistModeType")]
     PersistMode {
         /// Before it is acknowledged.
+        #[serde(alias = "")]
         Default = "default",
         /// Some time after it is acknowledged.
         Async = "async",
