@@ -130,6 +130,7 @@ async fn commit(server: &Arc<Server>, prepared: Prepared) {
     }
     report(&old, &options, &changes);
     server.accounts.update(&options);
+    crate::system::flush_interest(server);
     let auth = Arc::new(Authenticator::new(&options, &server.accounts));
     let options = Arc::new(options);
     server.replace(Arc::clone(&options), auth, Arc::new(client_tls));

@@ -176,6 +176,7 @@ impl Server {
         Listeners::open(&server).await?;
         crate::cluster::start(&server).await?;
         crate::system::start(&server);
+        crate::accounts::start(&server);
         crate::monitor::start(&server).await?;
         server.life.store(Life::Running as u8, Ordering::Release);
         Ok(server)

@@ -1,13 +1,37 @@
-//! The accounts of this server.
+//! The accounts of this server, and what they give to each other.
+
+pub mod deliver;
+mod imports;
+mod request_info;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use config::options::{GLOBAL_ACCOUNT, Options};
-use parking_lot::RwLock;
+use imports::Links;
+use parking_lot::{Mutex, RwLock};
 use routing::account::Limits;
 
+use crate::clock;
 use crate::net::sink::Account;
+use crate::server::{Life, Server};
+
+/// How often replies are forgotten that nobody has answered in time.
+const EXPIRE_INTERVAL: Duration = Duration::from_secs(10);
+
+/// Starts to forget replies that nobody has answered in time.
+pub fn start(server: &Arc<Server>) {
+    let server = Arc::clone(server);
+    tokio::spawn(async move {
+        while server.life() < Life::Stopping {
+            tokio::time::sleep(EXPIRE_INTERVAL).await;
+            for account in server.accounts.everywhere() {
+                account.responses.expire(clock::now());
+            }
+        }
+    });
+}
 
 /// Accounts of peers that are not configured here, at most: a peer must not grow this server's memory without bound.
 const DORMANT_MAX: usize = 65_536;
@@ -21,6 +45,7 @@ pub struct Registry {
     dormant: RwLock<BTreeMap<String, Arc<Account>>>,
     global: Arc<Account>,
     system: Option<Arc<Account>>,
+    links: Mutex<Links>,
 }
 
 impl Registry {
@@ -29,7 +54,13 @@ impl Registry {
         let global = Arc::new(Account::new(GLOBAL_ACCOUNT, false, Limits::default()));
         let system_name = options.system_account_name();
         let system = system_name.map(|name| Arc::new(Account::new(name, true, limits(options, name))));
-        let registry = Self { accounts: RwLock::default(), dormant: RwLock::default(), global, system };
+        let registry = Self {
+            accounts: RwLock::default(),
+            dormant: RwLock::default(),
+            global,
+            system,
+            links: Mutex::default(),
+        };
         registry.update(options);
         registry
     }
@@ -54,7 +85,9 @@ impl Registry {
         }
         let gone = accounts.iter().filter(|(name, _)| !next.contains_key(*name));
         let gone: Vec<_> = gone.map(|(_, account)| Arc::clone(account)).collect();
+        self.links.lock().update(options, &next);
         for account in &gone {
+            account.set_streams(Vec::new());
             self.dormant.write().insert(account.name().to_owned(), Arc::clone(account));
         }
         *accounts = next;

@@ -7,11 +7,13 @@ use protocol::client::encode;
 use routing::deliver::Deliver;
 use routing::interest::Count;
 
+use super::client::Client;
 use super::flush::DirtySet;
 use super::outbound::Appended;
 use super::sink::{Account, Sink, Subscription};
 use super::trace;
-use crate::server::Stats;
+use crate::accounts::deliver::import;
+use crate::server::{Server, Stats};
 
 /// A message on its way, all slices of the buffer it was read into.
 #[derive(Debug, Clone, Copy)]
@@ -24,6 +26,15 @@ pub struct Message<'a> {
     pub header_len: usize,
     /// Headers and body.
     pub payload: &'a [u8],
+}
+
+/// Who published a message.
+#[derive(Debug, Clone, Copy)]
+pub struct Origin<'a> {
+    /// The client.
+    pub client: &'a Client,
+    /// Its server.
+    pub server: &'a Server,
 }
 
 /// Messages and bytes of one read or turn; added to the shared counters once at its end.
@@ -92,7 +103,7 @@ pub struct Dispatch<'a> {
     /// The account it is in.
     pub account: &'a Account,
     /// The client that published it, if it is one of this server's.
-    pub publisher: Option<u64>,
+    pub publisher: Option<Origin<'a>>,
     /// Connection that must not get it: the publisher, if it does not want its own messages.
     pub skip: Option<u64>,
     /// Leave slow receivers out instead of slowing the publisher.
@@ -110,7 +121,7 @@ pub struct Dispatch<'a> {
 impl Dispatch<'_> {
     /// Writes the message for one subscription of a client.
     #[inline]
-    fn write_to(&mut self, client: &Arc<super::client::Client>, sid: &[u8]) -> bool {
+    fn write_to(&mut self, client: &Arc<Client>, sid: &[u8]) -> bool {
         let Message { subject, reply, header_len, payload } = self.message;
         if self.drop_for_slow && client.out.is_slow() {
             return false;
@@ -167,7 +178,10 @@ impl Deliver<Sink> for Dispatch<'_> {
                 }
                 self.write_to(client, &subscription.sid)
             }
-            Sink::Internal(internal) => internal.deliver(&self.message, self.publisher),
+            Sink::Internal(internal) => {
+                internal.deliver(&self.message, self.publisher.map(|origin| origin.client.id))
+            }
+            Sink::Import(taken) => import(self, taken),
             Sink::Route(_) => false,
         }
     }
@@ -183,10 +197,12 @@ impl Deliver<Sink> for Dispatch<'_> {
     }
 }
 
-/// Removes the subscriptions that got their last message.
+/// Removes the subscriptions that got their last message. They may be in other accounts than the one it was published in.
 pub fn remove_finished(account: &Account, finished: &mut Finished) {
     for subscription in finished.drain(..) {
         if let Sink::Client(client) = &subscription.sink {
+            let binding = client.binding();
+            let account = binding.as_ref().map_or(account, |binding| &binding.account);
             client.subscriptions.lock().finished(account, &subscription);
         }
     }

@@ -8,11 +8,12 @@ use protocol::client::{Limits, Op, Publish, encode};
 use protocol::error::{self, CloseReason};
 use protocol::header;
 use protocol::info::{ConnectOptions, Info};
+use routing::account::{Mapped, Mappings};
 use routing::deliver;
 use routing::session::client::{ConnectError, Denied, Publisher, Settings, SubscribeError, Subscribed};
 
 use super::client::{Binding, Client};
-use super::dispatch::{Dispatch, Finished, Message, Tally, remove_finished};
+use super::dispatch::{Dispatch, Finished, Message, Origin, Tally, remove_finished};
 use super::flush::DirtySet;
 use super::sink::{Sink, Subscription};
 use crate::auth::{Presented, Refusal};
@@ -52,6 +53,8 @@ pub struct Session {
     publisher: Publisher<Sink>,
     binding: Option<Arc<Binding>>,
     binding_epoch: u32,
+    /// Mappings of the account, if it has any.
+    mappings: Option<Arc<Mappings>>,
     dirty: DirtySet,
     tally: Tally,
     finished: Finished,
@@ -89,6 +92,7 @@ impl Session {
             limits,
             binding: None,
             binding_epoch: 0,
+            mappings: None,
             dirty: DirtySet::default(),
             tally: Tally::default(),
             finished: Finished::new(),
@@ -276,6 +280,7 @@ impl Session {
         self.binding_epoch = epoch;
         self.binding = self.client.binding();
         self.publisher.rebind();
+        self.mappings = self.binding.as_ref().and_then(|binding| binding.account.mappings());
         let server_max = self.server.options().limits.max_payload as usize;
         let account_max = self.binding.as_ref().and_then(|binding| binding.account.limits().payload_max);
         self.limits.payload_max = Some(account_max.map_or(server_max, |max| max.min(server_max)));
@@ -286,11 +291,29 @@ impl Session {
     #[inline]
     pub fn publish(&mut self, publish: &Publish<'_>) -> Flow {
         self.tally.received.add(publish.payload.len());
-        let Some(binding) = self.binding.as_ref() else { return Flow::Close };
         if self.settings.pedantic && !subject::is_literal(publish.subject) {
             self.client.out.append(&encode::err(error::INVALID_PUBLISH_SUBJECT));
             self.dirty.mark(&self.client.out);
         }
+        if self.mappings.is_some() { self.publish_mapped(publish) } else { self.send(publish) }
+    }
+
+    /// The account maps subjects: what is done with the message is done under the new one.
+    #[cold]
+    fn publish_mapped(&mut self, publish: &Publish<'_>) -> Flow {
+        let Some(mappings) = &self.mappings else { return self.send(publish) };
+        match mappings.select(publish.subject, &mut self.publisher.random) {
+            Mapped::Unchanged => self.send(publish),
+            Mapped::To(subject) => self.send(&Publish { subject: &subject, ..*publish }),
+            // Nobody can subscribe to it.
+            Mapped::Lost => self.send(&Publish { subject: b"", ..*publish }),
+        }
+    }
+
+    /// Checks a message and takes it to those who want it.
+    #[inline]
+    fn send(&mut self, publish: &Publish<'_>) -> Flow {
+        let Some(binding) = self.binding.as_ref() else { return Flow::Close };
         let rights =
             binding.permissions.as_deref().map(|permissions| (permissions, binding.responses.as_deref()));
         let subjects = (publish.subject, publish.reply);
@@ -309,7 +332,7 @@ impl Session {
         let mut dispatch = Dispatch {
             message,
             account,
-            publisher: Some(self.client.id),
+            publisher: Some(Origin { client: &self.client, server: &self.server }),
             skip: (!self.settings.echo).then_some(self.client.id),
             drop_for_slow: self.drop_for_slow,
             dirty: &mut self.dirty,

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use crate::accounts::deliver::Import;
 use crate::cluster::Route;
 use crate::net::client::Client;
 use crate::system::Internal;
@@ -15,6 +16,8 @@ pub enum Sink {
     Route(Arc<Route>),
     /// The server itself.
     Internal(Arc<Internal>),
+    /// Another account.
+    Import(Arc<Import>),
 }
 
 impl Sink {
@@ -24,13 +27,18 @@ impl Sink {
             Self::Client(client) => client.id,
             Self::Route(route) => route.id,
             Self::Internal(internal) => internal.id,
+            // No connection has this number.
+            Self::Import(_) => 0,
         }
     }
 }
 
 impl PartialEq for Sink {
     fn eq(&self, other: &Self) -> bool {
-        self.id() == other.id()
+        match (self, other) {
+            (Self::Import(one), Self::Import(other)) => Arc::ptr_eq(one, other),
+            _ => self.id() == other.id(),
+        }
     }
 }
 

@@ -132,7 +132,7 @@ fn disconnect_event(server: &Server, snapshot: &Snapshot, account: &str, reason:
 }
 
 /// A client as events describe it. The time of its end belongs to some events only.
-fn client_info(snapshot: &Snapshot) -> ClientInfo {
+pub(crate) fn client_info(snapshot: &Snapshot) -> ClientInfo {
     ClientInfo {
         start: snapshot.start,
         host: snapshot.peer.ip().to_string(),

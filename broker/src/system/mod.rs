@@ -79,7 +79,7 @@ fn subscribe(account: &Account, sink: Sink, subject: &str, sid: &str) -> Arc<Sub
 }
 
 /// Writes to the peers what they were told of a change of interest.
-fn flush_interest(server: &Server) {
+pub(crate) fn flush_interest(server: &Server) {
     let mut dirty = DirtySet::default();
     server.routes().mark_dirty(&mut dirty);
     dirty.flush();

@@ -6,6 +6,7 @@
 
 pub mod account;
 pub mod deliver;
+pub mod imports;
 pub mod interest;
 pub mod permission;
 pub mod random;

@@ -9,7 +9,7 @@ mod subject;
 mod sublist;
 pub mod transform;
 
-pub use matching::{is_subset, matches, overlaps};
+pub use matching::{intersection, is_subset, matches, overlaps};
 pub use subject::{has_wildcard, is_literal, is_valid, token_count, tokens};
 pub use sublist::{InvalidSubject, SUBSCRIPTION_TOKENS_MAX, Stats, Sublist, Visitor};
 pub use transform::{Transform, TransformError};

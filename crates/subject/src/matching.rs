@@ -1,6 +1,6 @@
 //! How two subjects stand to each other: match, subset, overlap.
 
-use crate::subject::{ONE, REST, has_empty_token, tokens};
+use crate::subject::{ONE, REST, SEPARATOR, has_empty_token, tokens};
 
 /// Whether `pattern` matches `literal`.
 ///
@@ -49,6 +49,41 @@ pub fn overlaps(left: &[u8], right: &[u8]) -> bool {
             (None, None) => return true,
             _ => return false,
         }
+    }
+}
+
+/// The pattern of exactly the subjects that both `left` and `right` match; `None` if there is none.
+pub fn intersection(left: &[u8], right: &[u8]) -> Option<Vec<u8>> {
+    let mut out = Vec::with_capacity(left.len().max(right.len()));
+    let mut push = |token: &[u8]| {
+        if !out.is_empty() {
+            out.push(SEPARATOR);
+        }
+        out.extend_from_slice(token);
+    };
+    let (mut left, mut right) = (tokens(left), tokens(right));
+    loop {
+        let (a, b) = match (left.next(), right.next()) {
+            (Some(a), Some(b)) => (a, b),
+            (None, None) => return Some(out),
+            _ => return None,
+        };
+        let (narrow, mut rest) = match (a == REST, b == REST) {
+            (true, _) => (b, right),
+            (_, true) => (a, left),
+            _ if a == ONE || a == b => {
+                push(b);
+                continue;
+            }
+            _ if b == ONE => {
+                push(a);
+                continue;
+            }
+            _ => return None,
+        };
+        push(narrow);
+        rest.by_ref().for_each(&mut push);
+        return Some(out);
     }
 }
 
@@ -113,6 +148,28 @@ mod tests {
         for (subset, superset, expected) in table {
             let (inner, outer) = (subset.as_bytes(), superset.as_bytes());
             assert_eq!(is_subset(inner, outer), *expected, "{subset} in {superset}");
+        }
+    }
+
+    #[test]
+    fn intersection_follows_the_table_both_ways() {
+        let table: &[(&str, &str, Option<&str>)] = &[
+            ("a.b", "a.b", Some("a.b")),
+            ("a.*", "*.b", Some("a.b")),
+            ("a.*.c", "a.b.*", Some("a.b.c")),
+            ("a.>", "a.b.*", Some("a.b.*")),
+            ("a.>", "*.>", Some("a.>")),
+            (">", "a.>", Some("a.>")),
+            ("a.*.>", "*.b.c", Some("a.b.c")),
+            ("a.>", "a", None),
+            ("a.*", "b.*", None),
+            ("*", "*.*", None),
+            ("*", "*", Some("*")),
+        ];
+        for (left, right, expected) in table {
+            let (left, right) = (left.as_bytes(), right.as_bytes());
+            assert_eq!(intersection(left, right).as_deref(), expected.map(str::as_bytes), "{table:?}");
+            assert_eq!(intersection(right, left).as_deref(), expected.map(str::as_bytes));
         }
     }
 

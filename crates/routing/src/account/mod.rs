@@ -1,7 +1,14 @@
 //! An account: a subject space of its own with its interest, limits and counters.
 
+mod mappings;
+
+use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU32, AtomicU64, Ordering::Relaxed};
 
+pub use mappings::{Mapped, Mappings};
+use parking_lot::RwLock;
+
+use crate::imports::{Responses, StreamImport};
 use crate::interest::Interest;
 
 /// Name of the account of clients that authenticate into no other.
@@ -50,6 +57,8 @@ pub struct Account<S> {
     is_system: bool,
     /// Who subscribes to what, here and on peers.
     pub interest: Interest<S>,
+    /// Replies that are owed to accounts that asked.
+    pub responses: Responses<S>,
     /// Counters for monitoring.
     pub traffic: Traffic,
     connections: AtomicU32,
@@ -57,6 +66,7 @@ pub struct Account<S> {
     connections_max: AtomicI64,
     subscriptions_max: AtomicI64,
     payload_max: AtomicI64,
+    mappings: RwLock<Option<Arc<Mappings>>>,
 }
 
 /// How an absent limit is kept in an atomic.
@@ -70,12 +80,14 @@ impl<S> Account<S> {
             name: name.into(),
             is_system,
             interest: Interest::default(),
+            responses: Responses::default(),
             traffic: Traffic::default(),
             connections: AtomicU32::new(0),
             connections_total: AtomicU64::new(0),
             connections_max: AtomicI64::new(UNLIMITED),
             subscriptions_max: AtomicI64::new(UNLIMITED),
             payload_max: AtomicI64::new(UNLIMITED),
+            mappings: RwLock::default(),
         };
         account.set_limits(limits);
         account
@@ -106,6 +118,24 @@ impl<S> Account<S> {
             subscriptions_max: u32::try_from(self.subscriptions_max.load(Relaxed)).ok(),
             payload_max: usize::try_from(self.payload_max.load(Relaxed)).ok(),
         }
+    }
+
+    /// What is published to some subjects goes to others; `None` if nothing does.
+    pub fn mappings(&self) -> Option<Arc<Mappings>> {
+        self.mappings.read().clone()
+    }
+
+    /// Puts other mappings in force. Connections look at them when they are bound.
+    pub fn set_mappings(&self, mappings: Mappings) {
+        *self.mappings.write() = (!mappings.is_empty()).then(|| Arc::new(mappings));
+    }
+
+    /// Puts other imports of streams in the place of those that were.
+    pub fn set_streams(&self, imports: Vec<Arc<StreamImport<S>>>)
+    where
+        S: Clone + PartialEq,
+    {
+        self.interest.set_streams(imports);
     }
 
     /// Counts a new connection in, unless the account is full.

@@ -34,6 +34,9 @@ pub fn from_client<S>(plan: &Plan<S>, random: &mut Random, deliver: &mut impl De
     for subscription in &plan.plain {
         receivers += u32::from(deliver.local(subscription));
     }
+    for subscription in &plan.services {
+        receivers += u32::from(deliver.local(subscription));
+    }
     if plan.groups.is_empty() {
         for route in plan.routes.iter().filter(|route| route.plain) {
             receivers += u32::from(deliver.route(&route.sink, &[]));

@@ -11,6 +11,8 @@ use crate::interest::{Side, Subscription};
 pub struct Plan<S> {
     /// Local subscriptions that each get a copy.
     pub plain: Vec<Arc<Subscription<S>>>,
+    /// Services of other accounts, for what is published on this server.
+    pub services: Vec<Arc<Subscription<S>>>,
     /// Queue groups of which one member gets it.
     pub groups: Vec<Group<S>>,
     /// Every route with plain or queue interest, once.
@@ -43,7 +45,7 @@ impl<S> Plan<S> {
     /// Does nobody want the message?
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.plain.is_empty() && self.groups.is_empty() && self.routes.is_empty()
+        self.plain.is_empty() && self.groups.is_empty() && self.routes.is_empty() && self.services.is_empty()
     }
 }
 
@@ -55,7 +57,9 @@ pub struct PlanBuilder<S> {
 
 impl<S> Default for PlanBuilder<S> {
     fn default() -> Self {
-        Self { plan: Plan { plain: Vec::new(), groups: Vec::new(), routes: Vec::new() } }
+        Self {
+            plan: Plan { plain: Vec::new(), services: Vec::new(), groups: Vec::new(), routes: Vec::new() },
+        }
     }
 }
 
@@ -88,7 +92,8 @@ impl<'a, S: Clone + PartialEq> Visitor<'a, Arc<Subscription<S>>> for PlanBuilder
     fn plain(&mut self, values: &'a [Arc<Subscription<S>>]) {
         for subscription in values {
             match subscription.side {
-                Side::Local => self.plan.plain.push(Arc::clone(subscription)),
+                Side::Local | Side::Import => self.plan.plain.push(Arc::clone(subscription)),
+                Side::Service => self.plan.services.push(Arc::clone(subscription)),
                 Side::Route => {
                     let index = self.route(&subscription.sink);
                     self.plan.routes[index].plain = true;
@@ -101,7 +106,9 @@ impl<'a, S: Clone + PartialEq> Visitor<'a, Arc<Subscription<S>>> for PlanBuilder
         let group = self.group(name);
         for subscription in values {
             match subscription.side {
-                Side::Local => self.plan.groups[group].local.push(Arc::clone(subscription)),
+                Side::Local | Side::Import | Side::Service => {
+                    self.plan.groups[group].local.push(Arc::clone(subscription))
+                }
                 Side::Route => {
                     let route = self.route(&subscription.sink);
                     let group = &mut self.plan.groups[group];

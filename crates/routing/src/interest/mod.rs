@@ -12,6 +12,7 @@ use parking_lot::RwLock;
 use subject::{InvalidSubject, Stats, Sublist};
 
 use crate::deliver::{Plan, PlanBuilder};
+use crate::imports::{StreamImport, Streams};
 use crate::permission::DeliveryFilter;
 
 /// Where a subscription's messages go.
@@ -19,8 +20,19 @@ use crate::permission::DeliveryFilter;
 pub enum Side {
     /// A client, or the server itself, on this server.
     Local,
+    /// Something that stands here for another account: a subscription of its own, or the way back to it.
+    Import,
+    /// A service of another account: for what is published on this server, and nothing that peers have to know.
+    Service,
     /// A peer of the cluster, which stands for `weight` members of a queue group or any number of plain subscribers.
     Route,
+}
+
+impl Side {
+    /// Do peers have to know?
+    fn is_announced(self) -> bool {
+        matches!(self, Self::Local | Self::Import)
+    }
 }
 
 /// One subscription. Shared between the trie, the owner's table and cached plans.
@@ -57,6 +69,16 @@ impl<S> Subscription<S> {
             delivered: AtomicU64::new(0),
             max: AtomicU64::new(0),
         }
+    }
+
+    /// What stands for another account: peers are told of it like of any other.
+    pub fn import(sink: S, subject: &[u8], queue: Option<&[u8]>, sid: &[u8]) -> Self {
+        Self { side: Side::Import, ..Self::local(sink, subject, queue, sid) }
+    }
+
+    /// The subscription of a service of another account.
+    pub fn service(sink: S, subject: &[u8]) -> Self {
+        Self { side: Side::Service, ..Self::local(sink, subject, None, b"") }
     }
 
     /// A peer's interest; `weight` is its number of queue members.
@@ -156,6 +178,7 @@ pub trait Announce: Send + Sync {
 /// Interest of one account.
 pub struct Interest<S> {
     generation: AtomicU64,
+    streams: Streams<S>,
     inner: RwLock<Inner<S>>,
 }
 
@@ -181,7 +204,7 @@ impl<S> Default for Interest<S> {
     fn default() -> Self {
         let inner = Inner { subscriptions: Sublist::new(), announced: HashMap::new(), peers: Vec::new() };
         // Generation 0 is left to mean "no plan made yet".
-        Self { generation: AtomicU64::new(1), inner: RwLock::new(inner) }
+        Self { generation: AtomicU64::new(1), streams: Streams::default(), inner: RwLock::new(inner) }
     }
 }
 
@@ -192,12 +215,26 @@ impl<S: Clone + PartialEq> Interest<S> {
         self.generation.load(Ordering::Acquire)
     }
 
-    /// Adds a subscription and tells the peers if it is local and they have to know.
+    /// Adds a subscription, tells the peers if it is local and they have to know, and follows the streams of other accounts
+    /// that it overlaps.
     pub fn insert(&self, account: &str, subscription: &Arc<Subscription<S>>) -> Result<(), InvalidSubject> {
+        self.insert_alone(account, subscription)?;
+        if subscription.side == Side::Local && self.streams.is_active() {
+            self.streams.follow(subscription);
+        }
+        Ok(())
+    }
+
+    /// The same without streams of other accounts.
+    pub(crate) fn insert_alone(
+        &self,
+        account: &str,
+        subscription: &Arc<Subscription<S>>,
+    ) -> Result<(), InvalidSubject> {
         let mut inner = self.inner.write();
         let queue = subscription.queue.as_deref();
         inner.subscriptions.insert(&subscription.subject, queue, Arc::clone(subscription))?;
-        if subscription.side == Side::Local {
+        if subscription.side.is_announced() {
             inner.announce(account, subscription, 1);
         }
         self.generation.fetch_add(1, Ordering::Release);
@@ -206,12 +243,21 @@ impl<S: Clone + PartialEq> Interest<S> {
 
     /// Removes a subscription; false if it was gone already.
     pub fn remove(&self, account: &str, subscription: &Arc<Subscription<S>>) -> bool {
+        let removed = self.remove_alone(account, subscription);
+        if removed && subscription.side == Side::Local && self.streams.is_active() {
+            self.streams.leave(subscription);
+        }
+        removed
+    }
+
+    /// The same without streams of other accounts.
+    pub(crate) fn remove_alone(&self, account: &str, subscription: &Arc<Subscription<S>>) -> bool {
         let mut inner = self.inner.write();
         let queue = subscription.queue.as_deref();
         let same = |other: &Arc<Subscription<S>>| Arc::ptr_eq(other, subscription);
         let removed = inner.subscriptions.remove(&subscription.subject, queue, same).is_some();
         if removed {
-            if subscription.side == Side::Local {
+            if subscription.side.is_announced() {
                 inner.announce(account, subscription, -1);
             }
             self.generation.fetch_add(1, Ordering::Release);
@@ -235,7 +281,24 @@ impl<S: Clone + PartialEq> Interest<S> {
             assert!(inserted.is_ok(), "a subject that was in the trie is not valid");
             self.generation.fetch_add(1, Ordering::Release);
         }
+        drop(inner);
+        if replaced && self.streams.is_active() {
+            self.streams.exchange(old, new);
+        }
         replaced
+    }
+
+    /// Puts other imports of streams in the place of those that were.
+    pub(crate) fn set_streams(&self, imports: Vec<Arc<StreamImport<S>>>) {
+        self.streams.replace(imports, || {
+            let mut originals = Vec::new();
+            self.for_each(|subscription| {
+                if subscription.side == Side::Local {
+                    originals.push(Arc::clone(subscription));
+                }
+            });
+            originals
+        });
     }
 
     /// Sets the weight of a peer's queue interest.

@@ -10,7 +10,7 @@ mod tests;
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::matching::matches;
+use crate::matching::{is_subset, matches};
 use crate::subject::{ONE, REST, SEPARATOR, has_empty_token, has_wildcard, tokens};
 use parse::Function;
 
@@ -135,6 +135,22 @@ impl Transform {
         if has_wildcard(literal) || !matches(literal, &self.source) {
             return false;
         }
+        self.write(literal, out);
+        true
+    }
+
+    /// What the subjects of `subset` become, as a pattern; `None` if the source does not match all of them. Only wildcards
+    /// can be carried over, so this is for transforms made by [`Transform::reversible`].
+    pub fn apply_pattern(&self, subset: &[u8]) -> Option<Vec<u8>> {
+        if !is_subset(subset, &self.source) {
+            return None;
+        }
+        let mut out = Vec::with_capacity(subset.len().max(self.destination.len()));
+        self.write(subset, &mut out);
+        Some(out)
+    }
+
+    fn write(&self, literal: &[u8], out: &mut Vec<u8>) {
         for (index, part) in self.parts.iter().enumerate() {
             if index > 0 {
                 out.push(SEPARATOR);
@@ -147,7 +163,6 @@ impl Transform {
                 }
             }
         }
-        true
     }
 
     fn build(source: &[u8], destination: &[u8], reversible: bool) -> Result<Self, TransformError> {

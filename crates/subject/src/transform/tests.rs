@@ -125,6 +125,18 @@ fn wrong_transforms_are_refused_with_the_text_that_clients_know() {
 }
 
 #[test]
+fn a_reversible_transform_carries_patterns_over() {
+    let transform = Transform::reversible(b"in.*.*.>", b"pub.$2.$1.>").unwrap();
+    let apply = |subset: &str| {
+        transform.apply_pattern(subset.as_bytes()).map(|subject| String::from_utf8(subject).unwrap())
+    };
+    assert_eq!(apply("in.a.*.>").as_deref(), Some("pub.*.a.>"));
+    assert_eq!(apply("in.*.b.c.*").as_deref(), Some("pub.b.*.c.*"));
+    assert_eq!(apply("in.>"), None);
+    assert_eq!(apply("in.a.b"), None);
+}
+
+#[test]
 fn patterns_and_destinations_become_each_other() {
     for (from, destination) in [("a.*.b.*", "a.$1.b.$2"), ("a.>", "a.>"), ("*", "$1"), ("a", "a")] {
         assert_eq!(numbered(from.as_bytes()), destination.as_bytes());
