@@ -83,7 +83,7 @@ pub(crate) trait GroupCore {
     fn all_caught_up(&self) -> bool;
     /// Whether this member is at `message.commit` as its leader says, with nothing left to do.
     fn agrees_to_hibernate(&self, from: PeerId, message: &Message) -> bool;
-    /// No tick will come for a while.
+    /// No tick will come for a while: room that only work needs is given back.
     fn hibernate(&mut self);
     /// Drops the log up to an applied index.
     fn compact(&mut self, index: u64);
@@ -265,6 +265,10 @@ impl GroupCore for Engine {
     }
 
     fn tick(&mut self) {
+        // Alone, there is nobody to remind or to miss.
+        if self.alone {
+            return;
+        }
         self.raw.tick();
         self.set_pace();
     }
@@ -357,6 +361,8 @@ impl GroupCore for Engine {
     fn hibernate(&mut self) {
         self.raw.raft.election_elapsed = 0;
         self.raw.raft.maybe_free_inflight_buffers();
+        self.raw.raft.r.raft_log.unstable.entries.shrink_to_fit();
+        self.raw.mut_store().shrink();
     }
 
     fn compact(&mut self, index: u64) {

@@ -55,7 +55,7 @@ pub(crate) struct Group<C> {
     pub(crate) others: SmallVec<[PeerId; 2]>,
     /// Whether it waits in the node's list of groups to look at.
     pub(crate) dirty: bool,
-    /// Whether it is ticked. A group of one never is.
+    /// Whether it is in the node's list of groups to tick.
     pub(crate) awake: bool,
     /// Ticks since something last happened.
     pub(crate) quiet_ticks: u32,
@@ -244,6 +244,13 @@ impl<C: GroupCore> Group<C> {
     pub(crate) fn supply(&mut self, first: u64, entries: Vec<Entry>) -> bool {
         self.asked.retain(|asked| *asked != first);
         self.core.supply(entries)
+    }
+
+    /// Stops being ticked until something happens.
+    pub(crate) fn hibernate(&mut self) {
+        self.awake = false;
+        self.outstanding.shrink_to_fit();
+        self.core.hibernate();
     }
 
     /// Whether nothing waits for the log or for commitment here.

@@ -8,6 +8,8 @@
 //! for `election_ticks`, all groups shared with it wake, and where it was the leader, the time of silence counts towards the election: so a
 //! leader's death is noticed as it would have been without hibernation. While a peer is silent, no group shared with it hibernates.
 //!
+//! A group of one hibernates by the same rule. It sends nothing either way; what sleep gives back is the room that work took.
+//!
 //! Safety does not depend on any of this: votes and commitment are the engine's. What could be lost is an election that should begin, and
 //! these keep it from being lost: a lost order to hibernate leaves a follower awake, which soon asks for votes and so wakes the others; a
 //! member that restarted is awake and does the same.
@@ -40,8 +42,7 @@ pub(crate) fn try_hibernate<C: GroupCore>(
         return Vec::new();
     }
     let view = group.core.view();
-    group.awake = false;
-    group.core.hibernate();
+    group.hibernate();
     let order = |peer: &PeerId| {
         let mut message = Message::new(id, *peer, Kind::Hibernate);
         message.term = view.term;
@@ -55,8 +56,7 @@ pub(crate) fn try_hibernate<C: GroupCore>(
 pub(crate) fn obey<C: GroupCore>(group: &mut Group<C>, from: PeerId, order: &Message, links: &Links) {
     let silent = group.others.iter().any(|peer| links.is_silent(*peer));
     if !silent && group.is_at_rest() && group.core.agrees_to_hibernate(from, order) {
-        group.awake = false;
-        group.core.hibernate();
+        group.hibernate();
     }
 }
 

@@ -26,8 +26,9 @@
 //!
 //! # What an idle group costs
 //!
-//! Only groups that something happened to are looked at in `poll`. A group of one is never ticked. A group with peers stops being ticked when
-//! all its members are at the same point ([hibernation](`heartbeat`)); one small message per peer then stands for all groups shared with it.
+//! Only groups that something happened to are looked at in `poll`. A group stops being ticked when all its members are at the same point and
+//! nothing happens (hibernation, described in `heartbeat.rs`); one small message per peer then stands for all groups shared with it.
+//!
 //! Applied entries of a group of one are not kept in memory; those of a group with peers are kept up to [`Limits::tail_bytes_max`].
 //!
 //! # Chance

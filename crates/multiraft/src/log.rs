@@ -15,8 +15,6 @@ use crate::start::{Entry, PeerId, Position, Start};
 
 /// Counted for an entry beside its payload.
 pub(crate) const ENTRY_OVERHEAD: u64 = 64;
-/// An empty tail with more room than this gives it back.
-const TAIL_ROOM_KEPT: usize = 64;
 
 /// Indexes from `first` on that share a term.
 #[derive(Debug, Clone, Copy)]
@@ -144,9 +142,11 @@ impl Log {
             let Some(entry) = self.tail.pop_front() else { break };
             self.tail_bytes -= cost(&entry);
         }
-        if self.tail.is_empty() && self.tail.capacity() > TAIL_ROOM_KEPT {
-            self.tail = VecDeque::new();
-        }
+    }
+
+    /// Gives back room that is not used.
+    pub(crate) fn shrink(&mut self) {
+        self.tail.shrink_to_fit();
     }
 
     /// Moves the beginning of the log to `index`, which is applied. Going back is no change.

@@ -123,13 +123,9 @@ impl Node {
         }
         if group.others.is_empty() {
             group.core.campaign();
-        } else {
-            group.awake = true;
-            self.awake.push(id);
         }
-        group.dirty = true;
-        self.dirty.push_back(id);
         self.groups.insert(id, group);
+        self.touch(id);
         Ok(())
     }
 
@@ -348,7 +344,7 @@ impl Node {
     fn touch(&mut self, id: GroupId) {
         let Some(group) = self.groups.get_mut(&id) else { return };
         group.quiet_ticks = 0;
-        if !group.awake && !group.others.is_empty() {
+        if !group.awake {
             group.awake = true;
             self.awake.push(id);
         }

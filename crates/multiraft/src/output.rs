@@ -119,6 +119,6 @@ pub struct Status {
     pub applied: u64,
     /// Bytes of payloads proposed and not yet handed out.
     pub inflight_bytes: u64,
-    /// Whether the group has stopped being ticked until something happens to it. Groups of one always have.
+    /// Whether the group has stopped being ticked until something happens to it.
     pub hibernates: bool,
 }
