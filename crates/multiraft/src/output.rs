@@ -23,7 +23,8 @@ pub enum Role {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Output {
     /// Put this on stable storage, then call [`crate::Node::persisted`] with the ticket. Outputs of one group must reach the log in the order
-    /// they came in; confirming one confirms all of the group before it. At least one of `entries` and `hard_state` is there.
+    /// they came in; confirming one confirms all of the group before it. At least one of `entries` and `hard_state` is there; entries must not survive a crash without the
+    /// hard state that came with them.
     Persist {
         /// The group.
         group: GroupId,

@@ -56,7 +56,7 @@ pub struct Start {
     pub applied: u64,
     /// The log begins behind this place. Must be known to be applied.
     pub snapshot: Position,
-    /// The persisted log behind `snapshot`, without gaps.
+    /// The log behind `snapshot`, without gaps. All of it must be on stable storage by now: a group of one takes it for committed.
     pub entries: Vec<Entry>,
 }
 

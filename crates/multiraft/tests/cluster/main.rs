@@ -172,21 +172,21 @@ fn votes_are_told_only_when_they_are_on_disk() {
 #[test]
 fn quiet_groups_cost_one_beat_per_peer_and_wake_for_a_proposal() {
     let mut net = led(50, 6);
-    net.advance_until("sleep", asleep);
+    net.advance_until("hibernation", all_hibernate);
     net.advance_by(100);
     let before = net.sent;
     net.advance_by(1000);
     // 100 ticks, a beat every second one, from each of three to each of two.
     assert_eq!(net.sent - before, 300);
-    assert!(asleep(&mut net));
+    assert!(all_hibernate(&mut net));
     let group = GroupId(17);
     let leader = net.leader(group).unwrap();
     assert!(net.propose(leader, group, "wake"));
     net.advance_until("equal logs", |net| !net.payloads(group).is_empty() && net.all_equal());
-    net.advance_until("sleep", asleep);
+    net.advance_until("hibernation", all_hibernate);
 }
 
-fn asleep(net: &mut Net) -> bool {
+fn all_hibernate(net: &mut Net) -> bool {
     let groups = net.groups();
     let sleeps = |node: &Node| groups.iter().all(|group| node.status(*group).unwrap().hibernates);
     net.servers.iter().all(|server| server.node.as_ref().is_some_and(sleeps))
@@ -195,7 +195,7 @@ fn asleep(net: &mut Net) -> bool {
 #[test]
 fn sleeping_groups_notice_that_their_leader_is_gone() {
     let mut net = led(30, 7);
-    net.advance_until("sleep", asleep);
+    net.advance_until("hibernation", all_hibernate);
     let gone = net.leader(GROUP).unwrap();
     net.crash(gone, 0);
     let start = net.step;
@@ -206,18 +206,18 @@ fn sleeping_groups_notice_that_their_leader_is_gone() {
     assert!(net.step - start < 600, "{} steps", net.step - start);
     net.start(gone);
     net.advance_until("equal logs", Net::all_equal);
-    net.advance_until("sleep", asleep);
+    net.advance_until("hibernation", all_hibernate);
 }
 
 #[test]
 fn sleeping_groups_take_back_a_member_that_restarted_at_once() {
     let mut net = led(10, 8);
-    net.advance_until("sleep", asleep);
+    net.advance_until("hibernation", all_hibernate);
     for peer in net.peers() {
         net.crash(peer, 0);
         net.start(peer);
         net.advance_until("leaders", |net| net.groups().iter().all(|group| net.leader(*group).is_some()));
-        net.advance_until("sleep", asleep);
+        net.advance_until("hibernation", all_hibernate);
     }
     assert!(net.all_equal());
 }
@@ -255,7 +255,7 @@ fn storm(seed: u64) -> (u64, Vec<Vec<String>>) {
     }
     net.advance_until("leaders", |net| net.groups().iter().all(|group| net.leader(*group).is_some()));
     net.advance_until("equal logs", Net::all_equal);
-    net.advance_until("sleep", asleep);
+    net.advance_until("hibernation", all_hibernate);
     assert!(net.all_equal());
     assert_eq!(net.snapshots_needed, []);
     let payloads: Vec<Vec<String>> = net.groups().into_iter().map(|group| net.payloads(group)).collect();
