@@ -95,6 +95,11 @@ impl SubjectIndex {
         &mut self.table.get_mut(id).state
     }
 
+    /// Calls `visit` with each subject, in no order that matters, until it returns false. Faster than in order.
+    pub fn for_each_unordered(&self, visit: &mut dyn FnMut(SubjectId, SubjectState) -> bool) {
+        self.table.for_each(visit);
+    }
+
     /// Appends the bytes of a subject by number. The number must be in use.
     pub fn append_bytes(&self, id: SubjectId, to: &mut Vec<u8>) {
         let entry = self.table.get(id);
@@ -132,18 +137,18 @@ impl SubjectIndex {
     /// Forgets a literal subject and tells what its counters were.
     pub fn forget(&mut self, literal: &[u8]) -> Option<SubjectState> {
         let id = self.id(literal)?;
-        Some(self.take(id, literal))
+        Some(self.forget_known(id, literal))
     }
 
     /// Forgets a subject by number and tells what its counters were. The number must be in use.
     pub fn forget_id(&mut self, id: SubjectId) -> SubjectState {
         let mut literal = Vec::new();
         self.append_bytes(id, &mut literal);
-        self.take(id, &literal)
+        self.forget_known(id, &literal)
     }
 
-    /// Takes a subject out whose number and bytes are known to belong together.
-    fn take(&mut self, id: SubjectId, literal: &[u8]) -> SubjectState {
+    /// Forgets a subject whose number and bytes are known to belong together, and tells what its counters were.
+    pub fn forget_known(&mut self, id: SubjectId, literal: &[u8]) -> SubjectState {
         if let Ok(position) = self.order.find(|other| self.compare(other, literal)) {
             self.order.remove(position);
         }

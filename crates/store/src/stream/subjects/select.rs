@@ -59,7 +59,37 @@ fn ranges(patterns: &[Box<[u8]>]) -> Vec<Range<'_>> {
     kept
 }
 
-type Visit<'a> = &'a mut dyn FnMut(SubjectId, SubjectState) -> bool;
+/// One walk through the index: whom to tell, and how many more subjects may be looked at.
+struct Walk<'a> {
+    visit: &'a mut dyn FnMut(SubjectId, SubjectState) -> bool,
+    budget: usize,
+}
+
+/// Why a walk ended early.
+enum Stop {
+    /// It was told to.
+    Told,
+    /// It had looked at as many subjects as it may.
+    Budget,
+}
+
+impl Walk<'_> {
+    #[inline]
+    fn look(&mut self) -> ControlFlow<Stop> {
+        match self.budget.checked_sub(1) {
+            Some(budget) => {
+                self.budget = budget;
+                ControlFlow::Continue(())
+            }
+            None => ControlFlow::Break(Stop::Budget),
+        }
+    }
+
+    #[inline]
+    fn visit(&mut self, id: SubjectId, state: SubjectState) -> ControlFlow<Stop> {
+        if (self.visit)(id, state) { ControlFlow::Continue(()) } else { ControlFlow::Break(Stop::Told) }
+    }
+}
 
 impl SubjectIndex {
     /// Calls `visit` with number, bytes and counters of each subject that the filter lets through, in order of the bytes, until it returns false.
@@ -73,26 +103,33 @@ impl SubjectIndex {
     }
 
     /// The same without the bytes, which is faster.
-    pub fn for_each_id(&self, filter: &Filter, visit: Visit<'_>) {
-        let Filter::Any(patterns) = filter else {
-            let _all_or_stopped = self.walk_all(Order::start(), None, visit);
-            return;
-        };
-        for range in ranges(patterns) {
-            let done = if range.exact {
-                match self.id(range.start) {
-                    Some(id) if !visit(id, self.state(id)) => ControlFlow::Break(()),
-                    _ => ControlFlow::Continue(()),
+    pub fn for_each_id(&self, filter: &Filter, visit: &mut dyn FnMut(SubjectId, SubjectState) -> bool) {
+        self.for_each_id_within(filter, usize::MAX, visit);
+    }
+
+    /// The same, but looks at `budget` subjects at most, whether they match or not; false if that ended it.
+    pub fn for_each_id_within(
+        &self,
+        filter: &Filter,
+        budget: usize,
+        visit: &mut dyn FnMut(SubjectId, SubjectState) -> bool,
+    ) -> bool {
+        let mut walk = Walk { visit, budget };
+        let done = match filter {
+            Filter::All => self.walk_all(Order::start(), None, &mut walk),
+            Filter::Any(patterns) => ranges(patterns).iter().try_for_each(|range| {
+                if range.exact {
+                    walk.look()?;
+                    self.id(range.start)
+                        .map_or(ControlFlow::Continue(()), |id| walk.visit(id, self.state(id)))
+                } else if range.all {
+                    self.walk_all(self.seek(range.start), Some(range.start), &mut walk)
+                } else {
+                    self.walk_matching(range.start, patterns, &mut walk)
                 }
-            } else if range.all {
-                self.walk_all(self.seek(range.start), Some(range.start), &mut *visit)
-            } else {
-                self.walk_matching(range.start, patterns, &mut *visit)
-            };
-            if done.is_break() {
-                return;
-            }
-        }
+            }),
+        };
+        !matches!(done, ControlFlow::Break(Stop::Budget))
     }
 
     fn seek(&self, literal: &[u8]) -> Position {
@@ -111,22 +148,21 @@ impl SubjectIndex {
     }
 
     /// Every subject from a position on that starts with `start`.
-    fn walk_all(&self, from: Position, start: Option<&[u8]>, visit: Visit<'_>) -> ControlFlow<()> {
+    fn walk_all(&self, from: Position, start: Option<&[u8]>, walk: &mut Walk<'_>) -> ControlFlow<Stop> {
         let mut position = from;
         while let Some((id, next)) = self.order.at(position) {
             if start.is_some_and(|start| !self.starts_with(id, start)) {
                 break;
             }
-            if !visit(id, self.state(id)) {
-                return ControlFlow::Break(());
-            }
+            walk.look()?;
+            walk.visit(id, self.state(id))?;
             position = next;
         }
         ControlFlow::Continue(())
     }
 
     /// Every subject that starts with `start` and matches one of the patterns.
-    fn walk_matching(&self, start: &[u8], patterns: &[Box<[u8]>], visit: Visit<'_>) -> ControlFlow<()> {
+    fn walk_matching(&self, start: &[u8], patterns: &[Box<[u8]>], walk: &mut Walk<'_>) -> ControlFlow<Stop> {
         let mut position = self.seek(start);
         let mut bytes = Vec::new();
         let mut missed = 0;
@@ -137,11 +173,10 @@ impl SubjectIndex {
             if !bytes.starts_with(start) {
                 break;
             }
+            walk.look()?;
             if patterns.iter().any(|pattern| subject::matches(&bytes, pattern)) {
                 missed = 0;
-                if !visit(id, self.state(id)) {
-                    return ControlFlow::Break(());
-                }
+                walk.visit(id, self.state(id))?;
                 continue;
             }
             missed += 1;

@@ -16,7 +16,7 @@ const SHRINK: usize = 8;
 pub(super) struct Entry {
     /// Its messages.
     pub(super) state: SubjectState,
-    /// Number of the bytes that it starts with.
+    /// Number of the bytes that it starts with; `NONE` if the number is free.
     pub(super) prefix: u32,
     /// Address of the bytes after that.
     pub(super) tail: u32,
@@ -172,8 +172,9 @@ impl Table {
             }
             self.get_mut(before).next = entry.next;
         }
-        self.get_mut(number).next = self.free;
-        self.free = number;
+        let next = std::mem::replace(&mut self.free, number);
+        let freed = self.get_mut(number);
+        (freed.prefix, freed.next) = (NONE, next);
         self.len -= 1;
         if self.len == 0 {
             *self = Self::default();
@@ -184,6 +185,14 @@ impl Table {
             }
         }
         entry
+    }
+
+    /// Calls `visit` with each number in use and its counters, by number, until it returns false.
+    pub(super) fn for_each(&self, visit: &mut dyn FnMut(u32, SubjectState) -> bool) {
+        let mut numbers = 0..;
+        let used = |(entry, number): (&Entry, u32)| (entry.prefix != NONE).then_some((number, entry.state));
+        let mut entries = self.entries.0.iter().flatten().zip(&mut numbers).filter_map(used);
+        entries.all(|(number, state)| visit(number, state));
     }
 
     /// Bytes taken from the allocator.

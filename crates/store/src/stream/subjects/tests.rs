@@ -68,6 +68,18 @@ fn check(index: &SubjectIndex, model: &Model, filter: &Filter) {
         left = left.saturating_sub(1);
         left > 0
     });
+    if *filter == Filter::All {
+        let mut numbers = Vec::new();
+        index.for_each_unordered(&mut |id, state| {
+            assert_eq!(index.state(id), state);
+            numbers.push(id);
+            true
+        });
+        numbers.dedup();
+        assert_eq!(numbers.len(), model.len());
+        assert!(!index.for_each_id_within(filter, model.len() - 1, &mut |_, _| true), "the budget ends it");
+        assert!(index.for_each_id_within(filter, model.len(), &mut |_, _| true));
+    }
     assert_eq!(seen, (expected.len() / 2).max(1).min(expected.len()), "stops when told");
 }
 
