@@ -10,5 +10,6 @@ pub mod disk;
 pub mod record;
 pub mod stream;
 mod time;
+pub mod wal;
 
 pub use time::Timestamp;
