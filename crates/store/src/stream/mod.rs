@@ -8,6 +8,7 @@
 //! exactly to its last finished checkpoint, whatever else had been written. Nothing that the last checkpoint refers to is destroyed on disk
 //! before a newer one is finished.
 
+mod file;
 mod memory;
 mod subjects;
 
@@ -16,6 +17,7 @@ use std::ops::RangeInclusive;
 
 use bytes::Bytes;
 
+pub use file::{BLOCK_BYTES_DEFAULT, BLOCK_BYTES_MAX, BLOCK_BYTES_MIN, Cache, Compression, FileOptions, FileStore};
 pub use memory::MemoryStore;
 pub use subjects::{SubjectId, SubjectIndex};
 

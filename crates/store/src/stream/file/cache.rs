@@ -1,0 +1,169 @@
+//! Memory for parts of files that were used lately, shared by all streams of a server and bounded for all of them together.
+//!
+//! A store keeps what it is reading at the moment in its own hands and comes here only when it moves on, so the lock is taken once per chunk
+//! and not once per message.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use bytes::Bytes;
+use hashbrown::HashMap;
+
+use super::index::Index;
+use crate::disk::File;
+
+/// What an open file weighs, so that the bound of the cache bounds open files too: one per 32 KiB of it.
+const FILE_WEIGHT: usize = 32 << 10;
+/// What an entry weighs beside its content.
+const ENTRY_WEIGHT: usize = 128;
+
+/// What is cached.
+#[derive(Debug, Clone)]
+pub(super) enum Cached {
+    /// Unpacked messages of a chunk.
+    Chunk(Bytes),
+    /// Index of a block.
+    Index(Arc<Index>),
+    /// Handle of a block's file, for reading.
+    File(Arc<dyn File>),
+}
+
+impl Cached {
+    fn weight(&self) -> usize {
+        ENTRY_WEIGHT
+            + match self {
+                Self::Chunk(bytes) => bytes.len(),
+                Self::Index(index) => index.memory(),
+                Self::File(_) => FILE_WEIGHT,
+            }
+    }
+}
+
+/// Where something is from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(super) enum Part {
+    Chunk(u32),
+    Index,
+    File,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(super) struct Key {
+    /// Which store, by the number that the cache gave it.
+    pub store: u64,
+    pub block: u64,
+    pub part: Part,
+}
+
+#[derive(Debug, Default)]
+struct Entries {
+    by_key: HashMap<Key, (Cached, u64)>,
+    /// Keys by when they were used last; the same entries.
+    by_use: BTreeMap<u64, Key>,
+    clock: u64,
+    bytes: usize,
+    stores: u64,
+}
+
+/// Chunks, indexes and open files of streams, least recently used ones dropped first.
+#[derive(Debug)]
+pub struct Cache {
+    bytes_max: usize,
+    entries: Mutex<Entries>,
+}
+
+impl Cache {
+    /// A cache that holds at most this many bytes.
+    pub fn new(bytes_max: usize) -> Self {
+        Self { bytes_max, entries: Mutex::default() }
+    }
+
+    /// Bytes held now.
+    pub fn bytes(&self) -> usize {
+        self.lock().bytes
+    }
+
+    // Entries are replaced whole, so a panic elsewhere leaves nothing half done.
+    fn lock(&self) -> MutexGuard<'_, Entries> {
+        self.entries.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A number for a store that uses the cache.
+    pub(super) fn register(&self) -> u64 {
+        let mut entries = self.lock();
+        entries.stores += 1;
+        entries.stores
+    }
+
+    pub(super) fn get(&self, key: Key) -> Option<Cached> {
+        let mut entries = self.lock();
+        entries.clock += 1;
+        let Entries { by_key, by_use, clock, .. } = &mut *entries;
+        let (cached, used) = by_key.get_mut(&key)?;
+        by_use.remove(used);
+        *used = *clock;
+        by_use.insert(*clock, key);
+        Some(cached.clone())
+    }
+
+    pub(super) fn put(&self, key: Key, cached: Cached) {
+        let weight = cached.weight();
+        if weight > self.bytes_max {
+            return;
+        }
+        let mut entries = self.lock();
+        entries.remove(key);
+        entries.clock += 1;
+        let clock = entries.clock;
+        entries.by_key.insert(key, (cached, clock));
+        entries.by_use.insert(clock, key);
+        entries.bytes += weight;
+        while entries.bytes > self.bytes_max {
+            let Some(oldest) = entries.by_use.first_key_value().map(|(_, key)| *key) else { break };
+            entries.remove(oldest);
+        }
+    }
+
+    /// Forgets what is known of a block that goes.
+    pub(super) fn forget(&self, store: u64, block: u64, chunks: u32) {
+        let mut entries = self.lock();
+        for part in [Part::Index, Part::File].into_iter().chain((0..chunks).map(Part::Chunk)) {
+            entries.remove(Key { store, block, part });
+        }
+    }
+}
+
+impl Entries {
+    fn remove(&mut self, key: Key) {
+        if let Some((cached, used)) = self.by_key.remove(&key) {
+            self.by_use.remove(&used);
+            self.bytes -= cached.weight();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn key(chunk: u32) -> Key {
+        Key { store: 1, block: 1, part: Part::Chunk(chunk) }
+    }
+
+    #[test]
+    fn least_recently_used_goes_first_and_the_bound_holds() {
+        let each = 1000 - ENTRY_WEIGHT;
+        let cache = Cache::new(3000);
+        for chunk in 0..3 {
+            cache.put(key(chunk), Cached::Chunk(Bytes::from(vec![0; each])));
+        }
+        assert_eq!(cache.bytes(), 3000);
+        assert!(cache.get(key(0)).is_some());
+        cache.put(key(3), Cached::Chunk(Bytes::from_static(b"x")));
+        assert!(cache.get(key(1)).is_none() && cache.get(key(0)).is_some() && cache.get(key(2)).is_some());
+        cache.put(key(4), Cached::Chunk(Bytes::from(vec![0; 3001])));
+        assert!(cache.get(key(4)).is_none() && cache.bytes() <= 3000);
+        cache.forget(1, 1, 5);
+        assert_eq!(cache.bytes(), 0);
+    }
+}

@@ -1,0 +1,57 @@
+//! First and last message of a subject when messages go: most are never asked for, so they are looked up only when they are.
+//!
+//! A sequence with the mark is stale: the real first is not below it, the real last not above it.
+
+use crate::stream::SubjectState;
+use crate::stream::subjects::SubjectIndex;
+
+/// Mark of a stale sequence; no stream gets so far.
+const STALE: u64 = 1 << 63;
+
+#[inline]
+pub(super) fn is_stale(sequence: u64) -> bool {
+    sequence & STALE != 0
+}
+
+/// The sequence without the mark: exact if it is not stale, else as good as is known.
+#[inline]
+pub(super) fn bound(sequence: u64) -> u64 {
+    sequence & !STALE
+}
+
+/// Takes a message out of the counters of its subject.
+pub(super) fn remove(subjects: &mut SubjectIndex, literal: &[u8], sequence: u64) {
+    let Some(id) = subjects.id(literal) else { return };
+    let state = subjects.state_mut(id);
+    if state.messages <= 1 {
+        subjects.forget_id(id);
+        return;
+    }
+    state.messages -= 1;
+    if state.first == sequence {
+        state.first = (sequence + 1) | STALE;
+    }
+    if state.last == sequence {
+        state.last = (sequence - 1) | STALE;
+    }
+    if state.messages == 1 {
+        match (is_stale(state.first), is_stale(state.last)) {
+            (true, false) => state.first = state.last,
+            (false, true) => state.last = state.first,
+            _ => {}
+        }
+    }
+}
+
+/// Adds messages of a subject that all lie behind those it has.
+pub(super) fn merge(subjects: &mut SubjectIndex, literal: &[u8], more: SubjectState) {
+    match subjects.get_mut(literal) {
+        Some(state) => {
+            state.last = more.last;
+            state.messages += more.messages;
+        }
+        None => {
+            subjects.set(literal, more);
+        }
+    }
+}
