@@ -1,0 +1,363 @@
+//! What clients say about messages they got.
+
+use std::time::Duration;
+
+use api::jetstream::consumer::AckPolicy;
+use bytes::Bytes;
+use store::Timestamp;
+
+use super::advise::Delivery;
+use super::command::Operation;
+use super::lead::send_empty;
+use super::settings::{SAMPLE_ALL, keeps_messages};
+use super::{Consumer, Context};
+
+/// What the tokens of an acknowledgement subject say.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct AckTokens {
+    /// How often the message was delivered.
+    pub deliveries: u64,
+    /// Sequence of the message.
+    pub stream_sequence: u64,
+    /// Number of the delivery.
+    pub consumer_sequence: u64,
+}
+
+/// An acknowledgement subject.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct AckSubject<'a> {
+    /// The stream.
+    pub stream: &'a str,
+    /// The consumer.
+    pub consumer: &'a str,
+    /// The delivery.
+    pub tokens: AckTokens,
+}
+
+/// A subject that answers a flow control request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FlowControlSubject<'a> {
+    /// The stream.
+    pub stream: &'a str,
+    /// The consumer.
+    pub consumer: &'a str,
+}
+
+/// Stream, consumer and what follows, of either form: with domain and account in front, or without.
+fn split<'a>(subject: &'a [u8], prefix: &str, following: usize) -> Option<(Vec<&'a str>, usize)> {
+    let text = std::str::from_utf8(subject).ok()?;
+    let tokens: Vec<&str> = text.strip_prefix(prefix)?.split('.').collect();
+    let short = 2 + following;
+    let start = if tokens.len() == short {
+        0
+    } else if tokens.len() >= short + 2 {
+        2
+    } else {
+        return None;
+    };
+    Some((tokens, start))
+}
+
+impl<'a> AckSubject<'a> {
+    /// Reads `$JS.ACK.<stream>.<consumer>.<deliveries>.<sequence>.<delivery>.<time>.<pending>` and the form with `<domain>.<account>` in
+    /// front. `None` if it is neither.
+    pub fn parse(subject: &'a [u8]) -> Option<Self> {
+        let (tokens, start) = split(subject, "$JS.ACK.", 5)?;
+        let number = |index: usize| tokens[start + index].parse().ok();
+        Some(Self {
+            stream: tokens[start],
+            consumer: tokens[start + 1],
+            tokens: AckTokens {
+                deliveries: number(2)?,
+                stream_sequence: number(3)?,
+                consumer_sequence: number(4)?,
+            },
+        })
+    }
+}
+
+impl<'a> FlowControlSubject<'a> {
+    /// Reads `$JS.FC.<stream>.<consumer>.<id>` and the form with `<domain>.<account>` in front. `None` if it is neither.
+    pub fn parse(subject: &'a [u8]) -> Option<Self> {
+        let (tokens, start) = split(subject, "$JS.FC.", 1)?;
+        Some(Self { stream: tokens[start], consumer: tokens[start + 1] })
+    }
+}
+
+/// What a client says.
+#[derive(Debug, PartialEq, Eq)]
+enum Verb<'a> {
+    Ack,
+    /// And asks for more.
+    Next(&'a [u8]),
+    /// Again, after this many nanoseconds if given.
+    Nak(Option<i64>),
+    Progress,
+    Terminate(&'a str),
+    /// The answer of a stream to a publish: stored or not.
+    Stored(bool),
+    Unknown,
+}
+
+impl<'a> Verb<'a> {
+    fn parse(body: &'a [u8]) -> Self {
+        match body {
+            b"" | b"+ACK" | b"+OK" => return Self::Ack,
+            b"+WPI" => return Self::Progress,
+            [b'{', ..] => return Self::Stored(!body.windows(7).any(|part| part == b"\"error\"")),
+            _ => {}
+        }
+        if let Some(rest) = body.strip_prefix(b"+NXT") {
+            Self::Next(rest.trim_ascii())
+        } else if let Some(rest) = body.strip_prefix(b"-NAK") {
+            Self::Nak(delay(rest.trim_ascii()))
+        } else if let Some(rest) = body.strip_prefix(b"+TERM") {
+            Self::Terminate(std::str::from_utf8(rest.trim_ascii()).unwrap_or_default())
+        } else {
+            Self::Unknown
+        }
+    }
+}
+
+/// The delay of a refusal; `None` if there is none that can be read.
+fn delay(text: &[u8]) -> Option<i64> {
+    if text.first() == Some(&b'{') {
+        let options: api::jetstream::request::NakOptions = api::json::decode_options(text).ok()?;
+        return Some(options.delay.0);
+    }
+    crate::duration::parse(text)
+}
+
+impl Consumer {
+    /// A client answers a delivery. It is told when that lasts, if it gave a subject for that.
+    pub fn handle_ack(&mut self, ctx: &mut Context<'_>, ack: &AckTokens, reply: Option<&Bytes>, body: &[u8]) {
+        if self.lead.is_none() || self.is_unacknowledged() {
+            return;
+        }
+        let sequence = ack.stream_sequence;
+        if sequence > self.state.delivered.stream || self.state.parked.contains(&sequence) {
+            return;
+        }
+        let now = ctx.outside.now();
+        let delivery = Delivery { stream: sequence, consumer: ack.consumer_sequence, count: ack.deliveries };
+        self.touch(now);
+        self.prolong_pin(now);
+        match Verb::parse(body) {
+            Verb::Ack => self.acknowledge(ctx, delivery, now),
+            Verb::Next(request) => {
+                self.acknowledge(ctx, delivery, now);
+                if let Some(reply) = reply {
+                    self.handle_pull(ctx, reply, &[], request);
+                }
+                return;
+            }
+            Verb::Nak(delay) => self.refuse_message(ctx, delivery, delay, now),
+            Verb::Progress => {
+                self.postpone(ctx, sequence, now);
+                self.mark_delivered(now);
+            }
+            Verb::Terminate(reason) => {
+                self.finish_acked(ctx, sequence, now);
+                self.advise_terminated(ctx, delivery, reason);
+            }
+            Verb::Stored(stored) => {
+                if self.letter_answered(ctx, sequence, stored) {
+                    return;
+                }
+            }
+            Verb::Unknown => {}
+        }
+        if let Some(reply) = reply
+            && let Some(lead) = &mut self.lead
+        {
+            lead.confirm(ctx, reply.clone());
+        }
+    }
+
+    /// The message is done, as far as this client is concerned.
+    fn acknowledge(&mut self, ctx: &mut Context<'_>, delivery: Delivery, now: Timestamp) {
+        if let Some(pending) = self.state.pending.get(&delivery.stream)
+            && self.is_sampled(ctx)
+        {
+            let waited = now.0.saturating_sub(pending.at.0).max(0);
+            self.advise_acked(ctx, delivery, waited);
+        }
+        self.finish_acked(ctx, delivery.stream, now);
+    }
+
+    fn finish_acked(&mut self, ctx: &mut Context<'_>, sequence: u64, now: Timestamp) {
+        match self.settings.ack {
+            AckPolicy::All | AckPolicy::FlowControl => self.ack_up_to(ctx, sequence),
+            AckPolicy::Explicit | AckPolicy::None => self.ack_one(ctx, sequence),
+        }
+        if let Some(lead) = &mut self.lead {
+            lead.acked_at = Some(now);
+        }
+    }
+
+    fn is_sampled(&self, ctx: &mut Context<'_>) -> bool {
+        let sample = self.settings.sample;
+        sample > 0
+            && (sample >= SAMPLE_ALL || ctx.outside.random() % u64::from(SAMPLE_ALL) < u64::from(sample))
+    }
+
+    /// One message is done.
+    pub(super) fn ack_one(&mut self, ctx: &mut Context<'_>, sequence: u64) {
+        let done = self.state.pending.contains_key(&sequence);
+        if !done && self.state.exhausted.remove(&sequence).is_none() {
+            return;
+        }
+        let now = ctx.outside.now();
+        if done {
+            self.free_key(ctx, sequence);
+            self.state.finish(sequence);
+            self.state.settle();
+        }
+        if keeps_messages(ctx) {
+            self.state.unapplied.insert(sequence);
+        }
+        self.dirty = true;
+        let Some(lead) = &mut self.lead else { return };
+        lead.queue.remove(&sequence);
+        lead.record(Operation::Acked { first: sequence, count: 1 }, now);
+        // A place among the pending messages became free, perhaps.
+        lead.ready = true;
+    }
+
+    /// All messages up to this one are done.
+    pub(super) fn ack_up_to(&mut self, ctx: &mut Context<'_>, sequence: u64) {
+        let sequence = sequence.min(self.state.delivered.stream);
+        let now = ctx.outside.now();
+        let keeps = keeps_messages(ctx);
+        let mut changed = false;
+        while let Some((first, _)) = self.state.pending.first_key_value()
+            && *first <= sequence
+        {
+            let first = *first;
+            changed = true;
+            self.free_key(ctx, first);
+            self.state.finish(first);
+            if keeps {
+                self.state.unapplied.insert(first);
+            }
+            if let Some(lead) = &mut self.lead {
+                lead.queue.remove(&first);
+            }
+        }
+        let exhausted: Vec<u64> = self.state.exhausted.range(..=sequence).map(|(first, _)| *first).collect();
+        for first in exhausted {
+            changed = true;
+            self.state.exhausted.remove(&first);
+            if keeps {
+                self.state.unapplied.insert(first);
+            }
+        }
+        if !changed {
+            return;
+        }
+        self.state.settle();
+        self.dirty = true;
+        if let Some(lead) = &mut self.lead {
+            lead.record(Operation::AckedUpTo { sequence }, now);
+            lead.ready = true;
+        }
+    }
+
+    /// The client does not want the message now.
+    fn refuse_message(
+        &mut self,
+        ctx: &mut Context<'_>,
+        delivery: Delivery,
+        delay: Option<i64>,
+        now: Timestamp,
+    ) {
+        let sequence = delivery.stream;
+        let Some(pending) = self.state.pending.get(&sequence) else { return };
+        let count = pending.count;
+        self.advise_naked(ctx, delivery);
+        let Some(delay) = delay else { return self.requeue(ctx, sequence) };
+        // The wait is counted from a time that makes it end after the delay.
+        let wait = self.settings.wait(count).unwrap_or(0);
+        let at = Timestamp(now.0.saturating_add(delay).saturating_sub(wait));
+        self.postpone(ctx, sequence, at);
+        if let Some(lead) = &mut self.lead {
+            lead.queue.remove(&sequence);
+            lead.deadlines.push(Timestamp(now.0.saturating_add(delay)), sequence);
+        }
+        self.mark_delivered(now);
+    }
+
+    /// The wait for the message's acknowledgement begins at this time.
+    fn postpone(&mut self, ctx: &mut Context<'_>, sequence: u64, at: Timestamp) {
+        let now = ctx.outside.now();
+        let Some(pending) = self.state.pending.get_mut(&sequence) else { return };
+        pending.at = at;
+        let wait = self.settings.wait(pending.count);
+        self.dirty = true;
+        let Some(lead) = &mut self.lead else { return };
+        if lead.queue.remove(&sequence)
+            && let Some(wait) = wait
+        {
+            lead.deadlines.push(Timestamp(at.0.saturating_add(wait)), sequence);
+        }
+        lead.record(Operation::Moved { sequence, at }, now);
+    }
+
+    /// The newest delivery shows as active for people.
+    fn mark_delivered(&mut self, now: Timestamp) {
+        if let Some(lead) = &mut self.lead {
+            lead.delivered_at = Some(now);
+        }
+    }
+
+    /// A command that clients wait for is applied: they are told.
+    pub(super) fn confirm_applied(&mut self, ctx: &mut Context<'_>) {
+        let Some(lead) = &mut self.lead else { return };
+        for reply in lead.in_flight.pop_front().unwrap_or_default() {
+            send_empty(ctx, reply);
+        }
+    }
+}
+
+/// A nanosecond count as a duration, zero for a negative one.
+pub(super) fn nanos(count: i64) -> Duration {
+    Duration::from_nanos(count.max(0) as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_forms_of_acknowledgement_subjects_are_read() {
+        let tokens = AckTokens { deliveries: 2, stream_sequence: 33, consumer_sequence: 44 };
+        let expected = Some(AckSubject { stream: "S", consumer: "c", tokens });
+        assert_eq!(AckSubject::parse(b"$JS.ACK.S.c.2.33.44.1796206330860469954.0"), expected);
+        assert_eq!(AckSubject::parse(b"$JS.ACK._.abcdefgh.S.c.2.33.44.55.0"), expected);
+        assert_eq!(AckSubject::parse(b"$JS.ACK.hub.abcdefgh.S.c.2.33.44.55.0.more"), expected);
+        assert_eq!(AckSubject::parse(b"$JS.ACK.S.c.1.9.9"), None);
+        assert_eq!(AckSubject::parse(b"$JS.ACK.S.c.1.x.9.0.0"), None);
+    }
+
+    #[test]
+    fn both_forms_of_flow_control_subjects_are_read() {
+        let expected = Some(FlowControlSubject { stream: "S", consumer: "c" });
+        assert_eq!(FlowControlSubject::parse(b"$JS.FC.S.c.a1B2"), expected);
+        assert_eq!(FlowControlSubject::parse(b"$JS.FC._.abcdefgh.S.c.a1B2"), expected);
+        assert_eq!(FlowControlSubject::parse(b"$JS.FC.S.c"), None);
+    }
+
+    #[test]
+    fn verbs_are_told_apart() {
+        assert_eq!(Verb::parse(b"+NXT 2"), Verb::Next(b"2"));
+        assert_eq!(Verb::parse(b"-NAK"), Verb::Nak(None));
+        assert_eq!(Verb::parse(b"-NAK {\"delay\":5}"), Verb::Nak(Some(5)));
+        assert_eq!(Verb::parse(b"-NAK 1m2.5s"), Verb::Nak(Some(62_500_000_000)));
+        assert_eq!(Verb::parse(b"-NAK {bad"), Verb::Nak(None));
+        assert_eq!(Verb::parse(b"-NAK soon"), Verb::Nak(None));
+        assert_eq!(Verb::parse(b"+TERM because of it"), Verb::Terminate("because of it"));
+        assert_eq!(Verb::parse(b"+ACKx"), Verb::Unknown);
+        assert_eq!(Verb::parse(b"{\"stream\":\"D\",\"seq\":1}"), Verb::Stored(true));
+        assert_eq!(Verb::parse(b"{\"error\":{}}"), Verb::Stored(false));
+    }
+}

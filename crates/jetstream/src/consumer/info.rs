@@ -1,0 +1,70 @@
+//! What a consumer tells about itself.
+
+use api::Time;
+use api::duration::Nanos;
+use api::jetstream::consumer::{ConsumerInfo, PriorityGroupState, PriorityPolicy, SequenceInfo};
+use store::Timestamp;
+use store::stream::Filter;
+
+use super::{Consumer, Context};
+
+fn time(timestamp: Timestamp) -> Time {
+    Time::from_unix_nanos(i128::from(timestamp.0))
+}
+
+impl Consumer {
+    /// Everything about it; the shell adds what it knows of the cluster.
+    pub fn info(&mut self, ctx: &mut Context<'_>) -> ConsumerInfo {
+        let now = ctx.outside.now();
+        let num_pending = self.num_pending(ctx);
+        let paused = self.pause_remaining(now);
+        let mut info = ConsumerInfo {
+            stream_name: ctx.facts.name().to_owned(),
+            name: self.name.to_string(),
+            created: time(self.created),
+            config: Some((*self.config).clone()),
+            num_ack_pending: self.state.pending.len() as i64,
+            num_redelivered: self.state.redelivered_shown() as i64,
+            num_pending,
+            push_bound: self.is_push_bound(),
+            paused: paused.is_some(),
+            pause_remaining: paused.map_or(Nanos::ZERO, Nanos::from),
+            ts: time(now),
+            priority_groups: self.groups(),
+            ..ConsumerInfo::default()
+        };
+        let state = &self.state;
+        info.delivered = SequenceInfo {
+            consumer_seq: state.delivered.consumer,
+            stream_seq: state.delivered.stream,
+            last_active: None,
+        };
+        info.ack_floor = SequenceInfo {
+            consumer_seq: state.floor.consumer,
+            stream_seq: state.floor.stream,
+            last_active: None,
+        };
+        let Some(lead) = &mut self.lead else { return info };
+        if self.settings.filter == Filter::All {
+            // Without a filter, what was passed over for being deleted counts as delivered.
+            info.delivered.stream_seq = info.delivered.stream_seq.max(lead.next.saturating_sub(1));
+        }
+        info.delivered.last_active = lead.delivered_at.map(time);
+        info.ack_floor.last_active = lead.acked_at.map(time);
+        info.num_waiting = lead.pulls.sweep(ctx, now) as i64;
+        info
+    }
+
+    fn groups(&self) -> Vec<PriorityGroupState> {
+        if self.settings.priority == PriorityPolicy::None {
+            return Vec::new();
+        }
+        let pin = self.lead.as_ref().and_then(|lead| lead.pin.as_ref());
+        let state = |group: &String| PriorityGroupState {
+            group: group.clone(),
+            pinned_client_id: pin.map(|pin| pin.id.to_string()).unwrap_or_default(),
+            pinned_ts: pin.map_or(Time::ZERO, |pin| time(pin.since)),
+        };
+        self.config.priority_groups.iter().map(state).collect()
+    }
+}

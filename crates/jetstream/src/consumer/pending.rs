@@ -1,0 +1,134 @@
+//! Counting what is still to deliver, and finding what waited too long.
+//!
+//! Both hold only what the leader can work out again from the state.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeSet, BinaryHeap};
+use std::ops::RangeInclusive;
+
+use store::Timestamp;
+use store::stream::{Error, Filter, StreamStore};
+
+use super::settings::Settings;
+use super::state::State;
+
+/// The heap of deadlines is made anew when it has grown to this many times the pending messages.
+const STALE_FACTOR: usize = 2;
+/// Entries below which that never happens.
+const STALE_MIN: usize = 1_024;
+
+/// Number of messages to deliver, exact at any time. Messages up to `through` are counted, the rest is counted when somebody asks.
+#[derive(Debug, Default)]
+pub(super) struct Remaining {
+    count: u64,
+    through: u64,
+}
+
+impl Remaining {
+    /// Nothing is counted; counting begins at `next`.
+    pub(super) fn from(next: u64) -> Self {
+        Self { count: 0, through: next.saturating_sub(1) }
+    }
+
+    /// How many there are.
+    pub(super) fn get(&mut self, store: &dyn StreamStore, filter: &Filter) -> Result<u64, Error> {
+        let last = store.state().last_sequence;
+        if last > self.through {
+            self.count += store.count(filter, self.through + 1..=last)?;
+            self.through = last;
+        }
+        Ok(self.count)
+    }
+
+    /// A message with this sequence was taken for delivery.
+    pub(super) fn taken(&mut self, sequence: u64) {
+        if sequence <= self.through {
+            self.count = self.count.saturating_sub(1);
+        } else {
+            // All before it were taken or do not match.
+            self.through = sequence;
+            self.count = 0;
+        }
+    }
+
+    /// A message that matches left the store before it was delivered.
+    pub(super) fn removed(&mut self, sequence: u64) {
+        if sequence <= self.through {
+            self.count = self.count.saturating_sub(1);
+        }
+    }
+
+    /// Sequences that are counted already, from `next` on.
+    pub(super) fn counted(&self, next: u64) -> RangeInclusive<u64> {
+        next..=self.through
+    }
+}
+
+/// Deadlines of pending messages. An entry may be stale; it never comes later than the true deadline, and what the state says counts.
+#[derive(Debug, Default)]
+pub(super) struct Deadlines {
+    heap: BinaryHeap<Reverse<(Timestamp, u64)>>,
+}
+
+/// What to do about a message whose wait is over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Overdue {
+    /// It may be delivered again.
+    Redeliver(u64),
+    /// It was delivered as often as allowed.
+    GiveUp(u64),
+}
+
+impl Deadlines {
+    /// The message waits until then.
+    pub(super) fn push(&mut self, deadline: Timestamp, sequence: u64) {
+        self.heap.push(Reverse((deadline, sequence)));
+    }
+
+    /// When to look next.
+    pub(super) fn first(&self) -> Option<Timestamp> {
+        self.heap.peek().map(|Reverse((deadline, _))| *deadline)
+    }
+
+    /// Forgets entries of messages that are long done, when they are too many.
+    pub(super) fn trim(&mut self, state: &State, settings: &Settings) {
+        if self.heap.len() > STALE_MIN.max(state.pending.len() * STALE_FACTOR) {
+            self.rebuild(state, settings);
+        }
+    }
+
+    /// Takes all deadlines from the state.
+    pub(super) fn rebuild(&mut self, state: &State, settings: &Settings) {
+        let deadline = |(sequence, pending): (&u64, &super::state::Pending)| {
+            let wait = settings.wait(pending.count)?;
+            Some(Reverse((Timestamp(pending.at.0.saturating_add(wait)), *sequence)))
+        };
+        self.heap = state.pending.iter().filter_map(deadline).collect();
+    }
+
+    /// The next message whose wait is over at `now` and which is not queued already.
+    pub(super) fn pop(
+        &mut self,
+        now: Timestamp,
+        state: &State,
+        settings: &Settings,
+        queued: &BTreeSet<u64>,
+    ) -> Option<Overdue> {
+        while let Some(Reverse((deadline, sequence))) = self.heap.peek().copied()
+            && deadline <= now
+        {
+            self.heap.pop();
+            let Some(pending) = state.pending.get(&sequence) else { continue };
+            let Some(wait) = settings.wait(pending.count) else { continue };
+            let due = Timestamp(pending.at.0.saturating_add(wait));
+            if due > now {
+                self.push(due, sequence);
+            } else if pending.count >= settings.deliver_max {
+                return Some(Overdue::GiveUp(sequence));
+            } else if !queued.contains(&sequence) {
+                return Some(Overdue::Redeliver(sequence));
+            }
+        }
+        None
+    }
+}

@@ -1,0 +1,460 @@
+//! Requests of pull clients: what they may ask, how they wait, and how they end.
+
+use std::collections::VecDeque;
+
+use api::jetstream::consumer::PriorityPolicy;
+use api::jetstream::request::Pull as Request;
+use bytes::{Bytes, BytesMut};
+use store::Timestamp;
+
+use super::lead::{Idle, put_decimal, send_status};
+use super::state::Position;
+use super::{Consumer, Context};
+
+/// Pull requests that wait at one consumer, whatever its configuration says.
+const WAITING_MAX: usize = 1 << 20;
+/// Highest number of a priority.
+const PRIORITY_MAX: i64 = 9;
+
+/// A request that waits.
+#[derive(Debug)]
+pub(super) struct Pull {
+    /// Where messages go.
+    pub(super) reply: Bytes,
+    /// Messages still wanted. May be below one from the start: the first message ends it.
+    pub(super) batch: i64,
+    /// Bytes still wanted; below one without limit.
+    pub(super) bytes: i64,
+    /// Messages it got.
+    delivered: u64,
+    expires: Option<Timestamp>,
+    no_wait: bool,
+    /// Nanoseconds of silence; below one for any.
+    heartbeat: i64,
+    heartbeat_at: Option<Timestamp>,
+    /// Value of `Lead::turn` in which interest was looked up.
+    seen: u64,
+    pub(super) id: Box<str>,
+    min_pending: i64,
+    min_ack_pending: i64,
+    priority: i64,
+}
+
+/// Who gets the next message.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Receiver {
+    /// Subject that routes to it.
+    pub(super) to: Bytes,
+    /// Status to send after the message.
+    pub(super) after: Option<Bytes>,
+}
+
+/// What choosing a receiver depends on.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Choice {
+    pub(super) now: Timestamp,
+    pub(super) turn: u64,
+    /// Of the message, as `max_bytes` counts it.
+    pub(super) size: i64,
+    /// Messages to deliver, and waiting for acknowledgement.
+    pub(super) pending: i64,
+    pub(super) ack_pending: i64,
+    pub(super) policy: PriorityPolicy,
+}
+
+/// Requests in the order in which they are served.
+#[derive(Debug, Default)]
+pub(super) struct Pulls {
+    waiting: VecDeque<Pull>,
+    no_wait: usize,
+    /// No timeout comes before this one.
+    timeout: Option<Timestamp>,
+}
+
+/// A status line with what is left of a request.
+fn ended(line: &str, pull: &Pull) -> Bytes {
+    let mut out = BytesMut::with_capacity(96);
+    out.extend_from_slice(b"NATS/1.0 ");
+    out.extend_from_slice(line.as_bytes());
+    out.extend_from_slice(b"\r\nNats-Pending-Messages: ");
+    out.extend_from_slice(pull.batch.to_string().as_bytes());
+    out.extend_from_slice(b"\r\nNats-Pending-Bytes: ");
+    out.extend_from_slice(pull.bytes.to_string().as_bytes());
+    out.extend_from_slice(b"\r\n\r\n");
+    out.freeze()
+}
+
+/// The header of a heartbeat. `stalled` is the flow control request that is not answered.
+pub(super) fn heartbeat(last: Position, stalled: Option<&[u8]>) -> Bytes {
+    let mut out = BytesMut::with_capacity(128);
+    out.extend_from_slice(b"NATS/1.0 100 Idle Heartbeat\r\nNats-Last-Consumer: ");
+    put_decimal(&mut out, last.consumer);
+    out.extend_from_slice(b"\r\nNats-Last-Stream: ");
+    put_decimal(&mut out, last.stream);
+    if let Some(subject) = stalled {
+        out.extend_from_slice(b"\r\nNats-Consumer-Stalled: ");
+        out.extend_from_slice(subject);
+    }
+    out.extend_from_slice(b"\r\n\r\n");
+    out.freeze()
+}
+
+impl Pulls {
+    pub(super) fn is_empty(&self) -> bool {
+        self.waiting.is_empty()
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.waiting.len()
+    }
+
+    pub(super) fn drain(&mut self) -> impl Iterator<Item = Pull> {
+        std::mem::take(self).waiting.into_iter()
+    }
+
+    pub(super) fn first_timeout(&self) -> Option<Timestamp> {
+        self.timeout
+    }
+
+    fn wanted(&self) -> u64 {
+        self.waiting.iter().map(|pull| pull.batch.max(0) as u64).fold(0, u64::saturating_add)
+    }
+
+    fn earlier(&mut self, time: Option<Timestamp>) {
+        if let Some(time) = time {
+            self.timeout = Some(self.timeout.map_or(time, |first| first.min(time)));
+        }
+    }
+
+    fn add(&mut self, pull: Pull, policy: PriorityPolicy) {
+        self.no_wait += usize::from(pull.no_wait);
+        self.earlier(pull.expires);
+        self.earlier(pull.heartbeat_at);
+        self.insert(pull, policy);
+    }
+
+    /// Behind all others, or behind those of the same priority.
+    fn insert(&mut self, pull: Pull, policy: PriorityPolicy) {
+        if policy == PriorityPolicy::Prioritized {
+            let index = self.waiting.partition_point(|other| other.priority <= pull.priority);
+            self.waiting.insert(index, pull);
+        } else {
+            self.waiting.push_back(pull);
+        }
+    }
+
+    fn take(&mut self, index: usize) -> Option<Pull> {
+        let pull = self.waiting.remove(index)?;
+        self.no_wait -= usize::from(pull.no_wait);
+        Some(pull)
+    }
+
+    /// Ends requests that are over or whose client has gone. Gives the number that is left.
+    pub(super) fn sweep(&mut self, ctx: &mut Context<'_>, now: Timestamp) -> usize {
+        let mut index = 0;
+        while let Some(pull) = self.waiting.get(index) {
+            let over = pull.expires.is_some_and(|expires| now >= expires);
+            if !over && ctx.outside.has_interest(&pull.reply) {
+                index += 1;
+                continue;
+            }
+            let Some(pull) = self.take(index) else { break };
+            if over {
+                send_status(ctx, pull.reply.clone(), ended("408 Request Timeout", &pull));
+            }
+        }
+        self.waiting.len()
+    }
+
+    /// Whether anybody still waits.
+    pub(super) fn any_interest(&mut self, ctx: &mut Context<'_>, now: Timestamp) -> bool {
+        self.sweep(ctx, now) > 0
+    }
+
+    /// Sends heartbeats and ends what is over.
+    pub(super) fn handle_timeout(&mut self, ctx: &mut Context<'_>, now: Timestamp, last: Position) {
+        self.sweep(ctx, now);
+        self.timeout = None;
+        for index in 0..self.waiting.len() {
+            let pull = &mut self.waiting[index];
+            if pull.heartbeat_at.is_some_and(|due| due <= now) {
+                pull.heartbeat_at = Some(Timestamp(now.0.saturating_add(pull.heartbeat)));
+                send_status(ctx, pull.reply.clone(), heartbeat(last, None));
+            }
+            let (expires, heartbeat_at) = (pull.expires, pull.heartbeat_at);
+            self.earlier(expires);
+            self.earlier(heartbeat_at);
+        }
+    }
+
+    /// There is nothing to deliver: requests that do not wait end.
+    pub(super) fn end_no_wait(&mut self, ctx: &mut Context<'_>) {
+        let mut index = 0;
+        while self.no_wait > 0 && index < self.waiting.len() {
+            let pull = &self.waiting[index];
+            if !pull.no_wait || (pull.expires.is_some() && pull.delivered == 0) {
+                index += 1;
+                continue;
+            }
+            let Some(pull) = self.take(index) else { break };
+            send_status(ctx, pull.reply, &b"NATS/1.0 404 No Messages\r\n\r\n"[..]);
+        }
+    }
+
+    /// The first request that can have the next message, if its client is there. `pinned` is the client that may have messages.
+    /// Says where it stands; what is in its way is ended.
+    pub(super) fn choose(
+        &mut self,
+        ctx: &mut Context<'_>,
+        choice: &Choice,
+        pinned: Option<&str>,
+    ) -> Option<usize> {
+        let mut index = 0;
+        while let Some(pull) = self.waiting.get_mut(index) {
+            let status = if pull.expires.is_some_and(|expires| choice.now >= expires) {
+                Some("408 Request Timeout")
+            } else if pull.seen != choice.turn && !ctx.outside.has_interest(&pull.reply) {
+                None
+            } else {
+                pull.seen = choice.turn;
+                match pull.standing(choice, pinned) {
+                    Standing::Served => return Some(index),
+                    Standing::Waits => {
+                        index += 1;
+                        continue;
+                    }
+                    Standing::Ends(line) => Some(line),
+                }
+            };
+            let pull = self.take(index)?;
+            if let Some(line) = status {
+                send_status(ctx, pull.reply.clone(), ended(line, &pull));
+            }
+        }
+        None
+    }
+
+    /// Names the client that asks at `index`, when it becomes the pinned one.
+    pub(super) fn pin(&mut self, index: usize, id: &str) {
+        if let Some(pull) = self.waiting.get_mut(index) {
+            pull.id = id.into();
+        }
+    }
+
+    /// Gives the next message to the request at `index`.
+    pub(super) fn serve(&mut self, index: usize, choice: &Choice) -> Option<Receiver> {
+        let pull = self.waiting.get_mut(index)?;
+        if pull.bytes > 0 {
+            pull.bytes -= choice.size;
+            if pull.bytes == 0 {
+                pull.batch = 1;
+            }
+        }
+        pull.batch -= 1;
+        pull.delivered += 1;
+        if pull.batch <= 0 {
+            let pull = self.take(index)?;
+            let after = (pull.bytes > 0).then(|| ended("409 Batch Completed", &pull));
+            return Some(Receiver { to: pull.reply, after });
+        }
+        if pull.heartbeat > 0 {
+            pull.heartbeat_at = Some(Timestamp(choice.now.0.saturating_add(pull.heartbeat)));
+        }
+        let to = pull.reply.clone();
+        if self.waiting.len() > 1 {
+            let pull = self.waiting.remove(index)?;
+            self.insert(pull, choice.policy);
+        }
+        Some(Receiver { to, after: None })
+    }
+}
+
+enum Standing {
+    Served,
+    Waits,
+    Ends(&'static str),
+}
+
+impl Pull {
+    fn standing(&self, choice: &Choice, pinned: Option<&str>) -> Standing {
+        match choice.policy {
+            PriorityPolicy::PinnedClient => match pinned {
+                None if !self.id.is_empty() => return Standing::Ends("423 Nats-Wrong-Pin-Id"),
+                Some(_) if self.id.is_empty() => return Standing::Waits,
+                Some(pinned) if *self.id != *pinned => return Standing::Ends("423 Nats-Wrong-Pin-Id"),
+                _ => {}
+            },
+            PriorityPolicy::Overflow => {
+                let unset = self.min_pending <= 0 && self.min_ack_pending <= 0;
+                let pending = self.min_pending > 0 && self.min_pending <= choice.pending;
+                let ack_pending = self.min_ack_pending > 0 && self.min_ack_pending <= choice.ack_pending;
+                if !(unset || pending || ack_pending) {
+                    return Standing::Waits;
+                }
+            }
+            PriorityPolicy::None | PriorityPolicy::Prioritized => {}
+        }
+        if self.bytes > 0 && choice.size > self.bytes {
+            return Standing::Ends("409 Message Size Exceeds MaxBytes");
+        }
+        Standing::Served
+    }
+}
+
+/// Reads the body of a request: nothing, a number, or a document.
+fn parse(body: &[u8]) -> Result<Request, String> {
+    if body.first() != Some(&b'{') {
+        let text = std::str::from_utf8(body).unwrap_or_default();
+        let batch = text.parse().unwrap_or(1);
+        return Ok(Request { batch, ..Request::default() });
+    }
+    let request: Request = api::json::decode_options(body).map_err(|error| error.to_string())?;
+    let silence = request.idle_heartbeat.0;
+    if silence != 0 && silence.saturating_mul(2) > request.expires.0 {
+        return Err("heartbeat value too large".to_owned());
+    }
+    Ok(request)
+}
+
+/// The value of a header that asks for a level of the API above ours.
+fn wants_newer_api(headers: &[u8]) -> bool {
+    const NAME: &[u8] = b"\r\nNats-Required-Api-Level:";
+    let Some(start) = headers.windows(NAME.len()).position(|part| part == NAME) else { return false };
+    let value = headers[start + NAME.len()..].split(|byte| *byte == b'\r').next().unwrap_or_default();
+    let level: Option<i64> = std::str::from_utf8(value).ok().and_then(|text| text.trim().parse().ok());
+    level.is_none_or(|level| level > api::jetstream::API_LEVEL)
+}
+
+impl Consumer {
+    /// A client asks for messages.
+    pub fn handle_pull(&mut self, ctx: &mut Context<'_>, reply: &Bytes, headers: &[u8], body: &[u8]) {
+        if self.lead.is_none() || reply.is_empty() {
+            return;
+        }
+        if !self.config.is_pull() {
+            refuse(ctx, reply, "409 Consumer is push based");
+        } else if wants_newer_api(headers) {
+            refuse(ctx, reply, "412 Required Api Level");
+        } else {
+            match parse(body).and_then(|request| self.check_group(ctx, &request).map(|()| request)) {
+                Ok(request) => self.accept(ctx, reply, &request),
+                Err(text) if text.starts_with("423 ") => refuse(ctx, reply, &text),
+                Err(text) => refuse(ctx, reply, &format!("400 Bad Request - {text}")),
+            }
+        }
+    }
+
+    /// What a request says about priority must fit the consumer. An error with a status is sent as it is.
+    fn check_group(&mut self, ctx: &mut Context<'_>, request: &Request) -> Result<(), String> {
+        let policy = self.settings.priority;
+        let conditions = request.min_pending != 0 || request.min_ack_pending != 0;
+        if conditions && policy != PriorityPolicy::Overflow {
+            return Err("Not a Overflow Priority consumer".to_owned());
+        }
+        if !request.id.is_empty() && policy != PriorityPolicy::PinnedClient {
+            return Err("Not a Pinned Client Priority consumer".to_owned());
+        }
+        if !(0..=PRIORITY_MAX).contains(&request.priority) {
+            return Err(format!("Priority must be between 0 and {PRIORITY_MAX}"));
+        }
+        if policy == PriorityPolicy::None {
+            return Ok(());
+        }
+        if request.group.is_empty() {
+            return Err("Priority Group missing".to_owned());
+        }
+        if !self.config.priority_groups.contains(&request.group) {
+            return Err("Invalid Priority Group".to_owned());
+        }
+        if !request.id.is_empty() && !self.refresh_pin(ctx, &request.id) {
+            return Err("423 Nats-Pin-Id mismatch".to_owned());
+        }
+        Ok(())
+    }
+
+    fn accept(&mut self, ctx: &mut Context<'_>, reply: &Bytes, request: &Request) {
+        let now = ctx.outside.now();
+        self.touch(now);
+        let config = &self.config;
+        if config.max_batch > 0 && request.batch > config.max_batch {
+            let line = format!("409 Exceeded MaxRequestBatch of {}", config.max_batch);
+            return refuse(ctx, reply, &line);
+        }
+        if config.max_expires.0 > 0 && request.expires > config.max_expires {
+            let line = format!("409 Exceeded MaxRequestExpires of {}", config.max_expires);
+            return refuse(ctx, reply, &line);
+        }
+        if config.max_bytes > 0 && request.max_bytes > config.max_bytes {
+            let line = format!("409 Exceeded MaxRequestMaxBytes of {}", config.max_bytes);
+            return refuse(ctx, reply, &line);
+        }
+        let expires = (request.expires.0 != 0).then(|| Timestamp(now.0.saturating_add(request.expires.0)));
+        if request.no_wait && self.ends_at_once(ctx, reply, expires, now) {
+            return;
+        }
+        let waiting_max = usize::try_from(self.config.max_waiting).unwrap_or(0).clamp(1, WAITING_MAX);
+        let Some(lead) = &mut self.lead else { return };
+        if lead.pulls.len() >= waiting_max && lead.pulls.sweep(ctx, now) >= waiting_max {
+            // A client with heartbeats notices by itself; an answer would make it ask again at once.
+            if request.idle_heartbeat.0 == 0 {
+                refuse(ctx, reply, "409 Exceeded MaxWaiting");
+            }
+            return;
+        }
+        let silence = request.idle_heartbeat.0;
+        let pull = Pull {
+            reply: reply.clone(),
+            batch: request.batch,
+            bytes: request.max_bytes,
+            delivered: 0,
+            expires,
+            no_wait: request.no_wait,
+            heartbeat: silence,
+            heartbeat_at: (silence > 0).then(|| Timestamp(now.0.saturating_add(silence))),
+            seen: 0,
+            id: request.id.as_str().into(),
+            min_pending: request.min_pending,
+            min_ack_pending: request.min_ack_pending,
+            priority: request.priority,
+        };
+        lead.pulls.add(pull, self.settings.priority);
+        lead.ready = true;
+    }
+
+    /// A request that does not wait ends at once if nothing is there for it.
+    fn ends_at_once(
+        &mut self,
+        ctx: &mut Context<'_>,
+        reply: &Bytes,
+        expires: Option<Timestamp>,
+        now: Timestamp,
+    ) -> bool {
+        let pending = self.num_pending(ctx);
+        let Some(lead) = &mut self.lead else { return true };
+        let pending = pending + lead.queue.len() as u64;
+        if pending == 0 && expires.is_none() {
+            refuse(ctx, reply, "404 No Messages");
+            return true;
+        }
+        if pending > 0 && !lead.pulls.is_empty() {
+            lead.pulls.sweep(ctx, now);
+            if pending < lead.pulls.wanted() {
+                refuse(ctx, reply, "408 Requests Pending");
+                return true;
+            }
+        }
+        false
+    }
+
+    /// Deliveries stopped: ends what does not wait for more.
+    pub(super) fn settle_pulls(&mut self, ctx: &mut Context<'_>, idle: Idle) {
+        let Some(lead) = &mut self.lead else { return };
+        if idle != Idle::Blocked {
+            lead.pulls.end_no_wait(ctx);
+        }
+    }
+}
+
+fn refuse(ctx: &mut Context<'_>, reply: &Bytes, line: &str) {
+    send_status(ctx, reply.clone(), format!("NATS/1.0 {line}\r\n\r\n").into_bytes());
+}

@@ -1,0 +1,255 @@
+//! What every replica knows of a consumer: where it is, what waits for its acknowledgement, what was given up.
+//!
+//! The leader changes it at once and proposes the change; a replica changes it when the change is applied. A checkpoint may hold changes
+//! whose commands are applied again afterwards, so every change here may come twice: a delivery of a message that was delivered before does
+//! not bring it back. What must happen once, at apply, is remembered in `unapplied`.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use store::Timestamp;
+
+/// A point in a consumer's work, counted both ways.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Position {
+    /// In deliveries, from 1.
+    pub consumer: u64,
+    /// In messages of the stream.
+    pub stream: u64,
+}
+
+/// A delivered message that is not acknowledged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Pending {
+    /// Number of its first delivery.
+    pub(super) position: u64,
+    /// When its current wait began.
+    pub(super) at: Timestamp,
+    /// How often it was delivered.
+    pub(super) count: u32,
+}
+
+/// Messages chosen when the consumer was made (the last of each subject); after them it goes on in order.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Chosen {
+    /// Those not delivered yet, ascending.
+    pub(super) sequences: VecDeque<u64>,
+    /// Last sequence of the stream at that time.
+    pub(super) up_to: u64,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct State {
+    /// The newest delivery.
+    pub(super) delivered: Position,
+    /// Everything up to here is done.
+    pub(super) floor: Position,
+    pub(super) pending: BTreeMap<u64, Pending>,
+    /// How many of them were delivered more than once.
+    pub(super) redelivered: u64,
+    /// Delivered as often as allowed, with the number of deliveries. The stream keeps them until they are acknowledged or removed.
+    pub(super) exhausted: BTreeMap<u64, u32>,
+    /// Passed over, because their subject had enough messages pending.
+    pub(super) parked: BTreeSet<u64>,
+    /// Acknowledged, but the command is not applied yet: still needed as far as the stream is concerned.
+    pub(super) unapplied: BTreeSet<u64>,
+    /// Without acknowledgements: last delivery that is applied.
+    pub(super) applied: u64,
+    pub(super) chosen: Option<Box<Chosen>>,
+    /// Counts resets, so that commands from before one are told from those after it.
+    pub(super) generation: u64,
+}
+
+impl State {
+    /// A consumer that will deliver messages from `start` on.
+    pub(super) fn starting_at(start: u64, chosen: Option<Chosen>) -> Self {
+        let position = Position { consumer: 0, stream: start.saturating_sub(1) };
+        Self {
+            delivered: position,
+            floor: position,
+            applied: position.stream,
+            chosen: chosen.map(Box::new),
+            ..Self::default()
+        }
+    }
+
+    /// A message was delivered for the first time. `tracked`: it waits for its acknowledgement.
+    pub(super) fn deliver(&mut self, sequence: u64, position: u64, at: Timestamp, tracked: bool) {
+        self.delivered.consumer = self.delivered.consumer.max(position);
+        if sequence <= self.delivered.stream && !self.parked.remove(&sequence) {
+            return;
+        }
+        self.pass(sequence);
+        if tracked {
+            self.pending.insert(sequence, Pending { position, at, count: 1 });
+        } else if self.pending.is_empty() {
+            self.settle();
+        }
+    }
+
+    /// A message was delivered again.
+    pub(super) fn redeliver(&mut self, sequence: u64, position: u64, at: Timestamp, count: u32) {
+        self.delivered.consumer = self.delivered.consumer.max(position);
+        let Some(pending) = self.pending.get_mut(&sequence) else { return };
+        pending.at = at;
+        if count > pending.count {
+            self.redelivered += u64::from(pending.count == 1);
+            pending.count = count;
+        }
+    }
+
+    /// A message is passed over for now.
+    pub(super) fn park(&mut self, sequence: u64) {
+        if sequence > self.delivered.stream {
+            self.pass(sequence);
+            self.parked.insert(sequence);
+        }
+    }
+
+    /// New messages begin after this one.
+    fn pass(&mut self, sequence: u64) {
+        self.delivered.stream = self.delivered.stream.max(sequence);
+        if let Some(chosen) = &mut self.chosen {
+            while chosen.sequences.front().is_some_and(|first| *first <= sequence) {
+                chosen.sequences.pop_front();
+            }
+            if self.delivered.stream >= chosen.up_to {
+                self.chosen = None;
+            }
+        }
+    }
+
+    /// A message needs no delivery any more. `None` if it did not wait for an acknowledgement.
+    pub(super) fn finish(&mut self, sequence: u64) -> Option<Pending> {
+        let pending = self.pending.remove(&sequence)?;
+        self.redelivered -= u64::from(pending.count > 1);
+        Some(pending)
+    }
+
+    /// A message was delivered as often as allowed.
+    pub(super) fn exhaust(&mut self, sequence: u64) -> Option<Pending> {
+        let pending = self.finish(sequence)?;
+        self.exhausted.insert(sequence, pending.count);
+        self.settle();
+        Some(pending)
+    }
+
+    /// Messages that count as redelivered for people: those that are pending, and those that were given up after several deliveries.
+    pub(super) fn redelivered_shown(&self) -> u64 {
+        self.redelivered + self.exhausted.values().filter(|count| **count > 1).count() as u64
+    }
+
+    /// Moves the floor as far as nothing is left below.
+    pub(super) fn settle(&mut self) {
+        let mut floor = match self.pending.first_key_value() {
+            Some((sequence, pending)) => {
+                Position { consumer: pending.position.saturating_sub(1), stream: sequence - 1 }
+            }
+            None => self.delivered,
+        };
+        if let Some(first) = self.parked.first() {
+            floor.stream = floor.stream.min(first - 1);
+        }
+        self.floor.consumer = self.floor.consumer.max(floor.consumer);
+        self.floor.stream = self.floor.stream.max(floor.stream);
+    }
+
+    /// The message left the stream.
+    pub(super) fn remove(&mut self, sequence: u64) -> Option<Pending> {
+        self.unapplied.remove(&sequence);
+        self.exhausted.remove(&sequence);
+        let parked = self.parked.remove(&sequence);
+        if let Some(chosen) = &mut self.chosen
+            && let Ok(index) = chosen.sequences.binary_search(&sequence)
+        {
+            chosen.sequences.remove(index);
+        }
+        let pending = self.finish(sequence);
+        if parked || pending.is_some() {
+            self.settle();
+        }
+        pending
+    }
+
+    /// All messages up to this one left the stream.
+    pub(super) fn purge(&mut self, up_to: u64) {
+        let next = up_to.saturating_add(1);
+        self.pending = self.pending.split_off(&next);
+        self.exhausted = self.exhausted.split_off(&next);
+        self.parked = self.parked.split_off(&next);
+        self.unapplied = self.unapplied.split_off(&next);
+        self.redelivered = self.pending.values().filter(|pending| pending.count > 1).count() as u64;
+        self.applied = self.applied.max(up_to);
+        self.pass(up_to);
+        self.settle();
+    }
+
+    /// Starts over: the next message is the first at or after `start`.
+    pub(super) fn reset(&mut self, start: u64) {
+        let generation = self.generation + 1;
+        *self = Self { generation, ..Self::starting_at(start, None) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const AT: Timestamp = Timestamp(5);
+
+    fn delivered(sequences: &[u64]) -> State {
+        let mut state = State::starting_at(1, None);
+        for (index, sequence) in sequences.iter().enumerate() {
+            state.deliver(*sequence, index as u64 + 1, AT, true);
+        }
+        state
+    }
+
+    #[test]
+    fn floor_stops_below_the_first_pending_message() {
+        let mut state = delivered(&[2, 5, 9]);
+        state.finish(5);
+        state.settle();
+        assert_eq!(state.floor, Position { consumer: 0, stream: 1 });
+        state.finish(2);
+        state.settle();
+        assert_eq!(state.floor, Position { consumer: 2, stream: 8 });
+        state.finish(9);
+        state.settle();
+        assert_eq!(state.floor, Position { consumer: 3, stream: 9 });
+    }
+
+    #[test]
+    fn delivery_that_is_applied_twice_brings_nothing_back() {
+        let mut state = delivered(&[1, 2]);
+        state.finish(1);
+        let before = state.clone();
+        state.deliver(1, 1, AT, true);
+        state.deliver(2, 2, AT, true);
+        assert_eq!(state, before);
+    }
+
+    #[test]
+    fn parked_message_holds_the_floor_and_is_delivered_later() {
+        let mut state = delivered(&[1]);
+        state.park(2);
+        state.deliver(3, 2, AT, true);
+        state.finish(1);
+        state.finish(3);
+        state.settle();
+        assert_eq!(state.floor.stream, 1);
+        state.deliver(2, 3, AT, true);
+        assert!(state.pending.contains_key(&2) && state.parked.is_empty());
+        assert_eq!(state.delivered, Position { consumer: 3, stream: 3 });
+    }
+
+    #[test]
+    fn exhausted_messages_are_remembered_until_they_are_removed() {
+        let mut state = delivered(&[1, 2]);
+        state.redeliver(1, 3, AT, 2);
+        assert_eq!(state.redelivered_shown(), 1);
+        assert!(state.exhaust(1).is_some());
+        assert_eq!((state.redelivered, state.redelivered_shown(), state.floor.stream), (0, 1, 1));
+        state.remove(1);
+        assert_eq!(state.redelivered_shown(), 0);
+    }
+}
