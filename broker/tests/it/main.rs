@@ -14,6 +14,9 @@
 //! | `cli`, name in messages | `nats-server` | `myelin` |
 //! | text after PING beyond `max_control_line` (not tested) | skipped | ends the connection as any long line does |
 //! | `tls::suites`, TLS 1.2 with ECDHE and block chaining | accepted | refused: not offered |
+//! | `auth::imports_mappings`, no mappings after a reload | the old ones of `$G` stay | none |
+//! | `auth::imports_streams`, `UNSUB` with a maximum | not counted | counted |
+//! | `auth::imports_services`, `Nats-Request-Info` in another spelling | stays beside the real one | taken out |
 //! | `monitor::metrics` | no such path | Prometheus text |
 //! | `cli::config`, features that do not exist yet | accepted | refused by name |
 

@@ -2,6 +2,11 @@
 
 mod accounts;
 mod credentials;
+mod imports_cluster;
+mod imports_config;
+mod imports_mappings;
+mod imports_services;
+mod imports_streams;
 mod permissions;
 mod queue_permissions;
 mod system_account;
