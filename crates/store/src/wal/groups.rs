@@ -46,10 +46,9 @@ pub(super) struct Group {
 }
 
 impl Group {
-    /// The last index; `None` for a group that begins anywhere.
-    fn last(&self) -> Option<u64> {
-        let released = (self.released > 0).then_some(self.released);
-        self.runs.back().map(|run| run.end() - 1).or(released)
+    /// The last index, of a released entry if there is no other.
+    fn last(&self) -> u64 {
+        self.runs.back().map_or(self.released, |run| run.end() - 1)
     }
 }
 
@@ -138,17 +137,31 @@ impl Table {
 
     /// Released and last index, if an entry with this index may not follow.
     pub(super) fn refusal(&self, id: GroupId, index: u64) -> Option<(u64, u64)> {
-        let group = self.groups.get(&id);
-        let released = group.map_or(0, |group| group.released);
-        let last = group.and_then(Group::last);
-        let follows = index > released && last.is_none_or(|last| index <= last + 1);
-        (!follows).then(|| (released, last.unwrap_or(0)))
+        let (released, last) = self.groups.get(&id).map_or((0, 0), |group| (group.released, group.last()));
+        let follows = index > released && index <= last + 1;
+        (!follows).then_some((released, last))
     }
 
-    /// Notes a record that stands at the offset of the newest segment. Says what is missing before an entry.
-    pub(super) fn note(&mut self, record: &Record<'_>, offset: u64) -> Option<Gap> {
+    /// Entries that are missing before others, in the order of groups.
+    pub(super) fn gaps(&self) -> Vec<Gap> {
+        let mut gaps = Vec::new();
+        for id in self.ids() {
+            let Some(group) = self.groups.get(&id) else { continue };
+            let mut expected = group.released + 1;
+            for run in &group.runs {
+                if run.first > expected {
+                    gaps.push(Gap { group: id, missing: expected..run.first });
+                }
+                expected = run.end();
+            }
+        }
+        gaps
+    }
+
+    /// Notes a record that stands at the offset of the newest segment.
+    pub(super) fn note(&mut self, record: &Record<'_>, offset: u64) {
         match *record {
-            Record::Entry { group, index, term, .. } => return self.note_entry(group, index, term, offset),
+            Record::Entry { group, index, term, .. } => self.note_entry(group, index, term, offset),
             Record::HardState { group: id, state } => {
                 let newest = self.touch(id);
                 let group = self.groups.entry(id).or_default();
@@ -158,7 +171,7 @@ impl Table {
             Record::Released { group: id, index, term } => {
                 let newest = self.touch(id);
                 let group = self.groups.entry(id).or_default();
-                if index >= group.released {
+                if index > 0 && index >= group.released {
                     group.released = index;
                     group.released_term = term;
                     group.released_segment = newest;
@@ -167,26 +180,21 @@ impl Table {
             }
             Record::Removed { group } => self.remove(group),
         }
-        None
     }
 
-    fn note_entry(&mut self, id: GroupId, index: u64, term: u64, offset: u64) -> Option<Gap> {
+    fn note_entry(&mut self, id: GroupId, index: u64, term: u64, offset: u64) {
         let newest = self.touch(id);
         let group = self.groups.entry(id).or_default();
         if index <= group.released {
-            return None;
+            return;
         }
-        let last = group.last();
-        let gap = last
-            .filter(|last| index > last + 1)
-            .map(|last| Gap { group: id, missing: last + 1..index });
-        let is_void = last.is_some_and(|last| index <= last);
+        let is_void = index <= group.last();
         if !is_void && let Some(run) = group.runs.back_mut() {
             let start = u64::from(run.offset);
             let is_near = run.segment == newest && start >= self.barrier && offset - start < RUN_BYTES;
             if is_near && run.term == term && run.end() == index && run.count < u32::MAX {
                 run.count += 1;
-                return gap;
+                return;
             }
         }
         if is_void {
@@ -195,7 +203,6 @@ impl Table {
         let run = Run { segment: newest, first: index, term, offset: offset as u32, count: 1 };
         self.groups.entry(id).or_default().runs.push_back(run);
         self.newest_mut().live += 1;
-        gap
     }
 
     /// Puts the group on the list of the newest segment, whose sequence it returns.

@@ -15,7 +15,7 @@ use super::groups::Table;
 use super::read::unseal;
 use super::segment::{Name, Place, Segment, Spare, key_context, parent, segment_name, spare_name};
 use super::{
-    Damage, Error, Gap, Options, Record, Report, SEGMENT_BYTES_MAX, SEGMENT_BYTES_MIN, SPARES_MAX, Wal,
+    Damage, Error, Options, Record, Report, SEGMENT_BYTES_MAX, SEGMENT_BYTES_MIN, SPARES_MAX, Wal,
 };
 
 /// What is read at once.
@@ -181,6 +181,8 @@ impl Recovery<'_> {
         if let Some(oldest) = oldest.filter(|oldest| *oldest > self.wal.floor) {
             self.report_missing(self.wal.floor, oldest - 1);
         }
+        self.report.gaps = self.wal.table.gaps();
+        self.report.gaps.truncate(REPORT_ITEMS_MAX);
         self.go_on(last)?;
         Ok(self.report)
     }
@@ -266,9 +268,7 @@ impl Recovery<'_> {
 
     fn hand_out(&mut self, record: &Record<'_>, offset: u64) {
         self.report.records += 1;
-        if let Some(gap) = self.wal.table.note(record, offset) {
-            self.report_gap(gap);
-        }
+        self.wal.table.note(record, offset);
         (self.visit)(*record);
     }
 
@@ -329,12 +329,6 @@ impl Recovery<'_> {
             false => format!("it is missing, and so are all to {}", segment_name(last)),
         };
         self.report_damage(first, None, reason);
-    }
-
-    fn report_gap(&mut self, gap: Gap) {
-        if self.report.gaps.len() < REPORT_ITEMS_MAX {
-            self.report.gaps.push(gap);
-        }
     }
 }
 
