@@ -3,8 +3,10 @@
 //! A store is tested by a [`workload::Kind`], which opens it: for the first time, and again where it goes back to its last checkpoint.
 
 mod compare;
+mod file;
 mod memory;
 mod model;
+mod speed;
 mod workload;
 
 /// A small generator of numbers (splitmix64).

@@ -55,7 +55,7 @@ pub(super) struct Outcome {
 }
 
 /// The body of a record as it is stored.
-pub(super) fn seal_body(shared: &Shared, number: u64, record: &Record) -> Result<Vec<u8>, Error> {
+fn seal_body(shared: &Shared, number: u64, record: &Record) -> Result<Vec<u8>, Error> {
     let mut body = vec![PLAIN];
     if let Some(envelope) = shared.envelope.filter(|_| shared.key.is_some()) {
         body[0] = if record.base { SEALED_WITH_KEY } else { SEALED };
@@ -82,7 +82,7 @@ impl Work {
         if !self.sync.is_empty() || !indexed.is_empty() {
             self.shared.disk.sync_dir(&self.shared.dir)?;
         }
-        let journal = self.write_record()?;
+        let journal = write_record(&self.shared, self.journal, &self.record)?;
         self.wipe_erased()?;
         self.remove_garbage()?;
         let (compacted, damage) = match self.plan.take() {
@@ -103,25 +103,6 @@ impl Work {
             }
         }
         Ok(indexed)
-    }
-
-    fn write_record(&self) -> Result<Journal, Error> {
-        let (shared, number) = (&*self.shared, self.journal.next);
-        let mut bytes = Vec::new();
-        put_frame(shared.identity, number, &seal_body(shared, number, &self.record)?, &mut bytes);
-        let length = bytes.len() as u64;
-        let path = shared.path(CHECKPOINT);
-        if self.record.base {
-            let new = shared.path(CHECKPOINT_NEW);
-            write_new(shared, &new, &bytes)?;
-            shared.disk.rename(&new, &path)?;
-            shared.disk.sync_dir(&shared.dir)?;
-            return Ok(Journal { len: length, base: length, next: number + 1 });
-        }
-        let file = shared.disk.open(&path, Open::Write)?;
-        file.write_at(&bytes, self.journal.len)?;
-        file.sync()?;
-        Ok(Journal { len: self.journal.len + length, next: number + 1, ..self.journal })
     }
 
     fn wipe_erased(&self) -> Result<(), Error> {
@@ -148,6 +129,26 @@ impl Work {
         }
         Ok(())
     }
+}
+
+/// Writes a record, and a new file for a base. It is on stable storage when this returns well.
+pub(super) fn write_record(shared: &Shared, journal: Journal, record: &Record) -> Result<Journal, Error> {
+    let number = journal.next;
+    let mut bytes = Vec::new();
+    put_frame(shared.identity, number, &seal_body(shared, number, record)?, &mut bytes);
+    let length = bytes.len() as u64;
+    let path = shared.path(CHECKPOINT);
+    if record.base {
+        let new = shared.path(CHECKPOINT_NEW);
+        write_new(shared, &new, &bytes)?;
+        shared.disk.rename(&new, &path)?;
+        shared.disk.sync_dir(&shared.dir)?;
+        return Ok(Journal { len: length, base: length, next: number + 1 });
+    }
+    let file = shared.disk.open(&path, Open::Write)?;
+    file.write_at(&bytes, journal.len)?;
+    file.sync()?;
+    Ok(Journal { len: journal.len + length, next: number + 1, ..journal })
 }
 
 /// Writes a file from the start and syncs it, not its name.

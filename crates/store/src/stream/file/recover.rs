@@ -6,7 +6,7 @@
 use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use hashbrown::HashMap;
@@ -17,7 +17,7 @@ use super::blocks::Blocks;
 use super::checkpoint::{Checkpoints, Garbage};
 use super::counters;
 use super::index::{Index, UNKNOWN};
-use super::job::{PLAIN, SEALED_WITH_KEY, body_place, overwrite};
+use super::job::{PLAIN, SEALED_WITH_KEY, body_place, overwrite, write_record};
 use super::journal::{self, Frame, Journal, Record};
 use super::options::FileOptions;
 use super::scan;
@@ -36,21 +36,42 @@ pub(super) fn open(
     options: FileOptions,
 ) -> Result<(FileStore, Recovered), Error> {
     let mut shared = Shared::new(disk, dir, options);
-    shared.disk.create_dir_all(dir)?;
+    let parents = create_dir(&shared, dir)?;
     let names: Vec<Name> = shared.disk.list(dir)?.iter().map(|name| parse_name(name)).collect();
     let has_blocks = names.iter().any(|name| matches!(name, Name::Block(_)));
     let mut history = History::read(&mut shared, has_blocks)?;
+    let mut adopted = Vec::new();
     if history.is_new {
-        // The directory itself may be new.
-        if let Some(parent) = dir.parent() {
-            shared.disk.sync_dir(parent)?;
+        // From here on a missing checkpoint file is damage: blocks come later.
+        let record = Record { base: true, ..history.last.clone() };
+        history.journal = write_record(&shared, history.journal, &record)?;
+        for parent in parents {
+            shared.disk.sync_dir(&parent)?;
         }
+    } else if !history.has_base {
+        adopted = history.adopt(&names);
     }
-    let adopted = if history.has_base { Vec::new() } else { history.adopt(&names) };
     history.clear_away(&shared, &names)?;
     let mut builder = Builder::new(Arc::new(shared), history);
     builder.take_blocks(&adopted)?;
     Ok(builder.finish())
+}
+
+/// Creates the directory and those above it. Returns the ones that hold a new name, and the one right above in any case.
+fn create_dir(shared: &Shared, dir: &Path) -> Result<Vec<PathBuf>, Error> {
+    let mut parents = Vec::new();
+    for path in dir.ancestors() {
+        // The working directory of a relative path was there before.
+        let Some(parent) = path.parent().filter(|parent| !parent.as_os_str().is_empty()) else { break };
+        parents.push(parent.to_owned());
+        match shared.disk.list(path) {
+            Err(error) if error.is_not_found() => {}
+            Err(error) => return Err(error.into()),
+            Ok(_) => break,
+        }
+    }
+    shared.disk.create_dir_all(dir)?;
+    Ok(parents)
 }
 
 /// What the checkpoint file says, put together.
