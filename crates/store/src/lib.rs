@@ -8,6 +8,7 @@
 pub mod crypt;
 pub mod disk;
 pub mod record;
+pub mod state_file;
 pub mod stream;
 mod time;
 pub mod wal;

@@ -187,12 +187,7 @@ impl Wal {
 }
 
 /// Appends the frame of a body that will stand at the offset of the segment.
-fn encode_frame(
-    out: &mut Vec<u8>,
-    body: &Body<'_>,
-    segment: &Segment,
-    offset: u64,
-) -> Result<(), Error> {
+fn encode_frame(out: &mut Vec<u8>, body: &Body<'_>, segment: &Segment, offset: u64) -> Result<(), Error> {
     let start = record::begin(out);
     if let Some(key) = &segment.key {
         let sealed_from = out.len();

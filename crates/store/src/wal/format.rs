@@ -167,12 +167,20 @@ impl<'a> Body<'a> {
             ENTRY => {
                 let (fields, payload) = rest.split_at_checked(ENTRY_FIXED - 1)?;
                 let group = GroupId(u64_at(fields, 0));
-                Self::Record(Record::Entry { group, index: u64_at(fields, 8), term: u64_at(fields, 16), payload })
+                Self::Record(Record::Entry {
+                    group,
+                    index: u64_at(fields, 8),
+                    term: u64_at(fields, 16),
+                    payload,
+                })
             }
             HARD_STATE => {
                 let fields = numbers(4)?;
-                let state =
-                    HardState { term: u64_at(fields, 8), vote: u64_at(fields, 16), commit: u64_at(fields, 24) };
+                let state = HardState {
+                    term: u64_at(fields, 8),
+                    vote: u64_at(fields, 16),
+                    commit: u64_at(fields, 24),
+                };
                 Self::Record(Record::HardState { group: GroupId(u64_at(fields, 0)), state })
             }
             RELEASED => {

@@ -124,7 +124,9 @@ impl Table {
     }
 
     pub(super) fn holding_back(&self) -> Vec<GroupId> {
-        let Some(oldest) = self.segments.front().filter(|_| self.segments.len() > 1) else { return Vec::new() };
+        let Some(oldest) = self.segments.front().filter(|_| self.segments.len() > 1) else {
+            return Vec::new();
+        };
         let needs = |id: &GroupId| {
             let first = self.groups.get(id).and_then(|group| group.runs.front());
             first.is_some_and(|run| run.segment == oldest.sequence)

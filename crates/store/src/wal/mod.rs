@@ -372,3 +372,6 @@ impl Wal {
         self.table.holding_back()
     }
 }
+
+#[cfg(test)]
+mod tests;

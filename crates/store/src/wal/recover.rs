@@ -14,9 +14,7 @@ use super::format::{ALIGN, Body, DATA_START, Header, HeaderFault, VERSION, align
 use super::groups::Table;
 use super::read::unseal;
 use super::segment::{Name, Place, Segment, Spare, key_context, parent, segment_name, spare_name};
-use super::{
-    Damage, Error, Options, Record, Report, SEGMENT_BYTES_MAX, SEGMENT_BYTES_MIN, SPARES_MAX, Wal,
-};
+use super::{Damage, Error, Options, Record, Report, SEGMENT_BYTES_MAX, SEGMENT_BYTES_MIN, SPARES_MAX, Wal};
 
 /// What is read at once.
 const READ_BYTES: usize = 1 << 20;
@@ -143,6 +141,14 @@ struct Outcome {
     has_records: bool,
 }
 
+/// The newest segment that was found.
+struct Last {
+    sequence: u64,
+    /// The segment before and where that ends, unless the header is lost.
+    link: Option<(u64, u64)>,
+    outcome: Outcome,
+}
+
 struct Recovery<'a> {
     wal: &'a mut Wal,
     report: Report,
@@ -168,15 +174,15 @@ impl Recovery<'_> {
             if let Some(previous) = previous.filter(|previous| previous + 1 < sequence) {
                 self.report_missing(previous + 1, sequence - 1);
             }
-            let link = links.get(at).copied().flatten().filter(|(previous, _)| *previous == sequence);
-            let end = link.map_or(End::Open, |(_, end)| End::Known(end));
-            let place = found.header.as_ref().map(|header| (header.previous, header.previous_end));
+            let next = links.get(at).copied().flatten().filter(|(previous, _)| *previous == sequence);
+            let end = next.map_or(End::Open, |(_, end)| End::Known(end));
+            let link = found.header.as_ref().map(|header| (header.previous, header.previous_end));
             let outcome = self.take(found, end);
             if at + 1 < count && end == End::Open && outcome.next.is_none() {
                 let reason = "others follow and it has no end".to_owned();
                 self.report_damage(sequence, None, reason);
             }
-            last = Some((sequence, place, outcome));
+            last = Some(Last { sequence, link, outcome });
         }
         if let Some(oldest) = oldest.filter(|oldest| *oldest > self.wal.floor) {
             self.report_missing(self.wal.floor, oldest - 1);
@@ -191,7 +197,7 @@ impl Recovery<'_> {
     fn take(&mut self, found: Found, end: End) -> Outcome {
         let Found { sequence, file, len, header, key } = found;
         self.report.previous_key_segments += usize::from(key.as_ref().is_some_and(FileKey::is_previous));
-        let identity = header.as_ref().map_or(Identity::new(&[]), Header::identity);
+        let identity = header.as_ref().map_or_else(|| Identity::new(&[]), Header::identity);
         if let Some(header) = &header {
             self.wal.floor = self.wal.floor.max(header.floor);
         }
@@ -232,7 +238,8 @@ impl Recovery<'_> {
                         break;
                     }
                     outcome.proven = survey.proven.min(limit);
-                    let next = scan.next(offset + ALIGN as u64, limit).unwrap_or(limit.min(survey.proven));
+                    let next =
+                        scan.next(offset + ALIGN as u64, limit).unwrap_or_else(|| limit.min(survey.proven));
                     let range = offset..next.max(offset);
                     self.report_damage(scan.sequence, Some(range.clone()), scan.reason(&range, reason));
                     self.wal.table.set_barrier(next);
@@ -273,24 +280,24 @@ impl Recovery<'_> {
     }
 
     /// Begins the segment that is written from now on, behind the last one that is there.
-    fn go_on(&mut self, last: Option<(u64, Option<(u64, u64)>, Outcome)>) -> Result<(), Error> {
-        let Some((sequence, place, outcome)) = last else {
+    fn go_on(&mut self, last: Option<Last>) -> Result<(), Error> {
+        let Some(Last { sequence, link, outcome }) = last else {
             return self.wal.start_segment(Place { sequence: self.wal.floor, previous: 0, previous_end: 0 });
         };
         if let Some(missing) = outcome.next {
             self.report_missing(missing, missing);
         }
         let is_untouched = !outcome.has_records && outcome.next.is_none();
-        if let Some((previous, previous_end)) = place.filter(|_| is_untouched && self.is_sound(sequence)) {
+        if let Some((previous, previous_end)) = link.filter(|_| is_untouched && self.is_sound(sequence)) {
             self.wal.table.segments.pop_back();
             return self.wal.start_segment(Place { sequence, previous, previous_end });
         }
-        if place.is_some() {
+        if link.is_some() {
             self.trust(&outcome)?;
         }
         let next = outcome.next.unwrap_or(sequence) + 1;
         self.wal.start_segment(Place { sequence: next, previous: sequence, previous_end: outcome.end })?;
-        if place.is_some() && outcome.next.is_none() {
+        if link.is_some() && outcome.next.is_none() {
             self.wal.close_segment(sequence, next)?;
         }
         Ok(())
@@ -304,7 +311,8 @@ impl Recovery<'_> {
     fn trust(&self, outcome: &Outcome) -> Result<(), Error> {
         let file = &self.wal.table.newest().file;
         let len = self.bytes.len() as u64;
-        let bytes = self.bytes.get(outcome.proven as usize..outcome.end.min(len) as usize).unwrap_or_default();
+        let bytes =
+            self.bytes.get(outcome.proven as usize..outcome.end.min(len) as usize).unwrap_or_default();
         if !bytes.is_empty() {
             file.write_at(bytes, outcome.proven)?;
         }
@@ -410,9 +418,10 @@ impl Scan<'_> {
 
     /// Why a range is damaged, given what was found at its beginning.
     fn reason(&self, range: &Range<u64>, found: String) -> String {
-        let overlap = self.unreadable.iter().find(|(unreadable, _)| {
-            unreadable.start < range.end && range.start < unreadable.end
-        });
+        let overlap = self
+            .unreadable
+            .iter()
+            .find(|(unreadable, _)| unreadable.start < range.end && range.start < unreadable.end);
         overlap.map_or(found, |(_, reason)| reason.clone())
     }
 }

@@ -36,8 +36,13 @@ impl Wal {
 
     /// Writes again what only the `count` oldest segments, all below `floor`, hold of groups that live.
     fn carry(&mut self, count: usize, floor: u64) -> Result<(), Error> {
-        let mut ids: Vec<GroupId> =
-            self.table.segments.iter().take(count).flat_map(|segment| segment.groups.iter().copied()).collect();
+        let mut ids: Vec<GroupId> = self
+            .table
+            .segments
+            .iter()
+            .take(count)
+            .flat_map(|segment| segment.groups.iter().copied())
+            .collect();
         ids.sort_unstable();
         ids.dedup();
         for id in ids {

@@ -97,7 +97,9 @@ impl Wal {
             envelope,
         };
         let (number, file) = match self.spares.pop_front() {
-            Some(spare) => (spare.number, self.disk.open(&self.path(&spare_name(spare.number)), Open::Write)?),
+            Some(spare) => {
+                (spare.number, self.disk.open(&self.path(&spare_name(spare.number)), Open::Write)?)
+            }
             None => {
                 let path = self.path(&spare_name(place.sequence));
                 (place.sequence, self.disk.open(&path, Open::Create)?)
@@ -127,7 +129,7 @@ impl Wal {
 
 /// Directory in which `path` stands.
 pub(super) fn parent(path: &Path) -> &Path {
-    path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
+    path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or_else(|| Path::new("."))
 }
 
 #[cfg(test)]
@@ -138,7 +140,8 @@ mod tests {
     fn names_come_back_and_others_are_left_alone() {
         assert_eq!(Name::parse(&segment_name(0xab)), Some(Name::Segment(0xab)));
         assert_eq!(Name::parse(&spare_name(u64::MAX)), Some(Name::Spare(u64::MAX)));
-        for other in ["ab.wal", "00000000000000AB.wal", "spare-.wal", "notes.txt", "00000000000000ab.wal.bak"] {
+        for other in ["ab.wal", "00000000000000AB.wal", "spare-.wal", "notes.txt", "00000000000000ab.wal.bak"]
+        {
             assert_eq!(Name::parse(other), None, "{other}");
         }
     }
