@@ -8,9 +8,9 @@ use store::disk::fault::{FaultDisk, Loss};
 use store::stream::{Error, FileStore, StreamStore};
 
 /// Checkpoints before the one whose making is interrupted.
-const QUIET_ROUNDS: u64 = 6;
+const QUIET_ROUNDS: u64 = 5;
 /// Rounds with the crash in one of them.
-const ROUNDS: u64 = 3;
+const ROUNDS: u64 = 2;
 
 /// A store with its expected states.
 struct Run {
@@ -78,7 +78,7 @@ impl Run {
 
 #[test]
 fn crash_at_any_change_comes_back_to_a_checkpoint() {
-    for (form, seed) in FORMS.into_iter().flat_map(|form| (0..3).map(move |seed| (form, seed))) {
+    for (form, seed) in FORMS.into_iter().flat_map(|form| (0..2).map(move |seed| (form, seed))) {
         let mut n = 1;
         loop {
             let mut run = Run::new(seed, form);
@@ -142,7 +142,11 @@ fn crash_while_creating_leaves_a_new_store() {
             }
             disk.crash(Loss::Random);
             let (store, recovered) = open(&disk, form).unwrap();
-            assert_eq!((recovered.applied, recovered.damage.len(), store.state().messages), (0, 0, 0), "change {n}");
+            assert_eq!(
+                (recovered.applied, recovered.damage.len(), store.state().messages),
+                (0, 0, 0),
+                "change {n}"
+            );
         }
     }
 }

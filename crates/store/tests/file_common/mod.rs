@@ -10,8 +10,8 @@ use store::Timestamp;
 use store::crypt::{Cipher, Keyring, MasterKey, SeededEntropy};
 use store::disk::fault::FaultDisk;
 use store::stream::{
-    Append, Cache, Compression, Error, Expiry, FileOptions, FileStore, Filter, Items, Message, Recovered, State,
-    StreamStore, SubjectState,
+    Append, Cache, Compression, Error, Expiry, FileOptions, FileStore, Filter, Items, Message, Recovered,
+    State, StreamStore, SubjectState,
 };
 
 pub(crate) const DIR: &str = "/data/stream";
@@ -61,7 +61,14 @@ pub(crate) fn append(store: &mut FileStore, sequence: u64) -> Result<(), Error> 
         _ => Expiry::MaxAge,
     };
     let (timestamp, payload) = (Timestamp(sequence.cast_signed() * 10), payload(sequence));
-    store.append(Append { sequence, timestamp, subject: subject.as_bytes(), headers, payload: &payload, expiry })
+    store.append(Append {
+        sequence,
+        timestamp,
+        subject: subject.as_bytes(),
+        headers,
+        payload: &payload,
+        expiry,
+    })
 }
 
 pub(crate) fn checkpoint(store: &mut FileStore, applied: u64) -> Result<(), Error> {
@@ -144,7 +151,8 @@ pub(crate) fn check_counters(store: &FileStore) {
     };
     assert_eq!(state.bytes, messages.iter().map(size).sum::<u64>());
     for (subject, state) in &subjects {
-        let mut of = messages.iter().filter(|message| message.subject == *subject).map(|message| message.sequence);
+        let mut of =
+            messages.iter().filter(|message| message.subject == *subject).map(|message| message.sequence);
         assert_eq!((of.clone().next(), of.next_back()), (Some(state.first), Some(state.last)));
     }
     let never = messages.iter().filter(|message| message.sequence % 5 == 1).count();
