@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use api::jetstream::consumer::AckPolicy;
+use api::jetstream::decode::{Mode, decode};
 use bytes::Bytes;
 use store::Timestamp;
 
@@ -122,7 +123,7 @@ impl<'a> Verb<'a> {
 /// The delay of a refusal; `None` if there is none that can be read.
 fn delay(text: &[u8]) -> Option<i64> {
     if text.first() == Some(&b'{') {
-        let options: api::jetstream::request::NakOptions = api::json::decode_options(text).ok()?;
+        let options: api::jetstream::request::NakOptions = decode(text, Mode::Lenient).ok()?;
         return Some(options.delay.0);
     }
     crate::duration::parse(text)
@@ -211,7 +212,6 @@ impl Consumer {
         if done {
             self.free_key(ctx, sequence);
             self.state.finish(sequence);
-            self.state.settle();
         }
         if keeps_messages(ctx) {
             self.state.unapplied.insert(sequence);
@@ -255,7 +255,6 @@ impl Consumer {
         if !changed {
             return;
         }
-        self.state.settle();
         self.dirty = true;
         if let Some(lead) = &mut self.lead {
             lead.record(Operation::AckedUpTo { sequence }, now);

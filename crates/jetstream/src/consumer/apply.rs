@@ -99,7 +99,6 @@ impl Consumer {
                     state.finish(sequence);
                     state.exhausted.remove(&sequence);
                 }
-                state.settle();
             }
             Operation::AckedUpTo { sequence } => {
                 let done: Vec<u64> = state.pending.range(..=sequence).map(|(done, _)| *done).collect();
@@ -107,7 +106,6 @@ impl Consumer {
                     state.finish(sequence);
                 }
                 state.exhausted = state.exhausted.split_off(&sequence.saturating_add(1));
-                state.settle();
             }
             Operation::Moved { sequence, at } => {
                 if let Some(pending) = state.pending.get_mut(&sequence) {

@@ -55,18 +55,10 @@ fn ascending(reader: &mut Reader<'_>) -> Option<Vec<u64>> {
     Some(numbers)
 }
 
-fn position(reader: &mut Reader<'_>) -> Option<Position> {
-    Some(Position { consumer: reader.number()?, stream: reader.number()? })
-}
-
 impl State {
     pub(super) fn encode(&self, out: &mut Vec<u8>) {
-        let Self {
-            delivered, floor, pending, exhausted, parked, unapplied, applied, chosen, generation, ..
-        } = self;
-        for number in
-            [delivered.consumer, delivered.stream, floor.consumer, floor.stream, *applied, *generation]
-        {
+        let Self { delivered, pending, exhausted, parked, unapplied, applied, chosen, generation, .. } = self;
+        for number in [delivered.consumer, delivered.stream, *applied, *generation] {
             out.put_number(number);
         }
         put_ascending(out, pending.len(), pending.keys().copied());
@@ -91,7 +83,7 @@ impl State {
     }
 
     pub(super) fn decode(reader: &mut Reader<'_>) -> Option<Self> {
-        let (delivered, floor) = (position(reader)?, position(reader)?);
+        let delivered = Position { consumer: reader.number()?, stream: reader.number()? };
         let (applied, generation) = (reader.number()?, reader.number()?);
         let mut pending = BTreeMap::new();
         let (mut last_position, mut last_at) = (0u64, 0i64);
@@ -117,7 +109,6 @@ impl State {
         let redelivered = pending.values().filter(|pending| pending.count > 1).count() as u64;
         let state = Self {
             delivered,
-            floor,
             pending,
             redelivered,
             exhausted,

@@ -257,7 +257,9 @@ mod tests {
             Operation::Exhausted { sequence: 8 },
             Operation::Parked { sequence: u64::MAX },
         ];
-        rest.map(|operation| batch.push(operation, Timestamp(10)));
+        for operation in rest {
+            batch.push(operation, Timestamp(10));
+        }
         let mut command = BytesMut::new();
         batch.take(3, &mut command);
         let mut expected = vec![

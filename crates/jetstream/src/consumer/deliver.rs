@@ -98,9 +98,7 @@ impl Consumer {
 
     /// Sends one message and gives its size.
     fn step(&mut self, ctx: &mut Context<'_>, now: Timestamp) -> Result<u64, Idle> {
-        if !self.has_receiver() {
-            return Err(Idle::NoReceiver);
-        }
+        self.check_receiver()?;
         let mut candidate = self.candidate(ctx)?;
         let pending = self.num_pending(ctx) - u64::from(candidate.delivery == 1);
         let position = self.state.delivered.consumer + 1;
@@ -108,7 +106,7 @@ impl Consumer {
         let message = &candidate.message;
         if let Some(time) = lead.pace.wait(message.timestamp, message.sequence, now) {
             lead.pace.not_before = Some(time);
-            return Err(Idle::NoReceiver);
+            return Err(Idle::Later);
         }
         let reply = lead.ack_subject(message, candidate.delivery, position, pending);
         if self.settings.headers_only {
@@ -125,15 +123,16 @@ impl Consumer {
     }
 
     /// Whether anybody may take a message.
-    fn has_receiver(&self) -> bool {
-        let Some(lead) = &self.lead else { return false };
-        if lead.paused_until.is_some() || lead.pace.not_before.is_some() {
-            return false;
+    fn check_receiver(&self) -> Result<(), Idle> {
+        let Some(lead) = &self.lead else { return Err(Idle::NoReceiver) };
+        if lead.pace.not_before.is_some() {
+            return Err(Idle::Later);
         }
-        match &lead.push {
+        let open = match &lead.push {
             Some(push) => push.is_open(),
             None => !lead.pulls.is_empty(),
-        }
+        };
+        if open && lead.paused_until.is_none() { Ok(()) } else { Err(Idle::NoReceiver) }
     }
 
     /// Who takes the message.
@@ -144,11 +143,11 @@ impl Consumer {
         size: usize,
         candidate: &mut Candidate,
     ) -> Result<Receiver, Idle> {
-        let pending = self.num_pending(ctx);
+        let overflow = self.settings.priority == PriorityPolicy::Overflow;
+        let pending = if overflow { self.num_pending(ctx) } else { 0 };
         let Some(lead) = &mut self.lead else { return Err(Idle::NoReceiver) };
-        if lead.push.is_some() {
-            let to = Bytes::copy_from_slice(self.config.deliver_subject.as_bytes());
-            return Ok(Receiver { to, after: None });
+        if let Some(push) = &lead.push {
+            return Ok(Receiver { to: push.subject.clone(), after: None });
         }
         let choice = Choice {
             now,

@@ -34,16 +34,14 @@ impl Consumer {
             ..ConsumerInfo::default()
         };
         let state = &self.state;
+        let floor = state.floor();
         info.delivered = SequenceInfo {
             consumer_seq: state.delivered.consumer,
             stream_seq: state.delivered.stream,
             last_active: None,
         };
-        info.ack_floor = SequenceInfo {
-            consumer_seq: state.floor.consumer,
-            stream_seq: state.floor.stream,
-            last_active: None,
-        };
+        info.ack_floor =
+            SequenceInfo { consumer_seq: floor.consumer, stream_seq: floor.stream, last_active: None };
         let Some(lead) = &mut self.lead else { return info };
         if self.settings.filter == Filter::All {
             // Without a filter, what was passed over for being deleted counts as delivered.

@@ -31,8 +31,10 @@ pub(super) enum Idle {
     Empty,
     /// Too many messages wait for their acknowledgement.
     Blocked,
-    /// Nobody takes messages now, or it is not time.
+    /// Nobody takes messages now.
     NoReceiver,
+    /// It is not time for the next message.
+    Later,
 }
 
 #[derive(Debug)]
@@ -206,8 +208,8 @@ impl Consumer {
         for pull in lead.pulls.drain() {
             send_status(ctx, pull.reply, Bytes::from_static(status));
         }
-        if lead.push.is_some() {
-            ctx.effects.push(Effect::Unwatch(Bytes::copy_from_slice(self.config.deliver_subject.as_bytes())));
+        if let Some(push) = lead.push {
+            ctx.effects.push(Effect::Unwatch(push.subject));
         }
     }
 

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use api::ApiError;
+use api::error::jetstream::ErrorCode;
 use api::jetstream::consumer::{ConsumerConfig, DeliverPolicy};
 use bytes::Bytes;
 use store::Timestamp;
@@ -132,13 +133,9 @@ impl Consumer {
     /// Whether a client may set the consumer back to `sequence` (zero: to the first message that is not done), and where it goes on then.
     pub fn check_reset(&self, ctx: &Context<'_>, sequence: u64) -> Result<u64, ApiError> {
         if sequence == 0 {
-            return Ok(self.state.floor.stream.saturating_add(1));
+            return Ok(self.state.floor().stream.saturating_add(1));
         }
-        let refused = |text: &str| ApiError {
-            code: 400,
-            err_code: 10204,
-            description: format!("invalid reset: {text}"),
-        };
+        let refused = |text: &str| ErrorCode::CONSUMER_INVALID_RESET.because(text);
         match self.config.deliver_policy {
             DeliverPolicy::All => Ok(sequence),
             DeliverPolicy::ByStartSequence if sequence >= self.config.opt_start_seq => Ok(sequence),

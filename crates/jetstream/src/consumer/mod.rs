@@ -148,7 +148,7 @@ impl Consumer {
 
     /// Everything up to here is done.
     pub fn ack_floor(&self) -> Position {
-        self.state.floor
+        self.state.floor()
     }
 
     /// The newest delivery.

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use api::ApiError;
+use api::error::jetstream::ErrorCode;
 use api::jetstream::advisory::{ConsumerGroupPinned, ConsumerGroupUnpinned};
 use api::jetstream::consumer::PriorityPolicy;
 use store::Timestamp;
@@ -104,11 +105,7 @@ impl Consumer {
         if known && self.settings.priority == PriorityPolicy::PinnedClient {
             return Ok(());
         }
-        Err(ApiError {
-            code: 400,
-            err_code: 10160,
-            description: "Provided priority group does not exist for this consumer".to_owned(),
-        })
+        Err(ErrorCode::CONSUMER_INVALID_PRIORITY_GROUP.into())
     }
 
     /// Lets another client be pinned.

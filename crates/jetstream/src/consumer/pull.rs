@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 
 use api::jetstream::consumer::PriorityPolicy;
+use api::jetstream::decode::{DecodeError, Mode, decode};
 use api::jetstream::request::Pull as Request;
 use bytes::{Bytes, BytesMut};
 use store::Timestamp;
@@ -308,7 +309,9 @@ fn parse(body: &[u8]) -> Result<Request, String> {
         let batch = text.parse().unwrap_or(1);
         return Ok(Request { batch, ..Request::default() });
     }
-    let request: Request = api::json::decode_options(body).map_err(|error| error.to_string())?;
+    // The type has no name in the texts that clients know.
+    let named = |error: DecodeError| error.to_string().replace("JSApiConsumerGetNextRequest", "");
+    let request: Request = decode(body, Mode::Lenient).map_err(named)?;
     let silence = request.idle_heartbeat.0;
     if silence != 0 && silence.saturating_mul(2) > request.expires.0 {
         return Err("heartbeat value too large".to_owned());
@@ -449,7 +452,7 @@ impl Consumer {
     /// Deliveries stopped: ends what does not wait for more.
     pub(super) fn settle_pulls(&mut self, ctx: &mut Context<'_>, idle: Idle) {
         let Some(lead) = &mut self.lead else { return };
-        if idle != Idle::Blocked {
+        if matches!(idle, Idle::Empty | Idle::NoReceiver) {
             lead.pulls.end_no_wait(ctx);
         }
     }

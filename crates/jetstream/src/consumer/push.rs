@@ -26,6 +26,8 @@ const SECOND: u64 = 1_000_000_000;
 /// What a push consumer's leader knows beside the state.
 #[derive(Debug, Default)]
 pub(super) struct Push {
+    /// Where messages go.
+    pub(super) subject: Bytes,
     /// Somebody listens to the deliver subject.
     pub(super) active: bool,
     heartbeat_at: Option<Timestamp>,
@@ -109,6 +111,7 @@ impl Consumer {
         let silence = self.config.idle_heartbeat.0;
         let flow = Flow { window: WINDOW_START, outstanding: 0, open: None, covered: 0 };
         lead.push = Some(Push {
+            subject: subject.clone(),
             active: ctx.outside.has_interest(&subject),
             heartbeat_at: (silence > 0).then(|| Timestamp(now.0.saturating_add(silence))),
             flow: self.config.flow_control.then_some(flow),
@@ -165,7 +168,7 @@ impl Consumer {
         flow.covered = flow.outstanding;
         flow.open = Some(subject.clone());
         let message = Send {
-            subject: Bytes::copy_from_slice(self.config.deliver_subject.as_bytes()),
+            subject: push.subject.clone(),
             reply: Some(subject),
             headers: Bytes::from_static(b"NATS/1.0 100 FlowControl Request\r\n\r\n"),
             payload: Bytes::new(),
@@ -217,7 +220,7 @@ impl Consumer {
         if push.active {
             let stalled = push.flow.as_ref().and_then(|flow| flow.open.as_deref());
             let headers = heartbeat(last, stalled);
-            send_status(ctx, Bytes::copy_from_slice(self.config.deliver_subject.as_bytes()), headers);
+            send_status(ctx, push.subject.clone(), headers);
         }
     }
 }

@@ -3,7 +3,7 @@
 //! Given up means: the consumer does not deliver the message any more, while the stream keeps it. With a dead letter subject a copy is published
 //! there first, and the message counts as done once that copy is stored.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
@@ -22,19 +22,39 @@ const LETTER_RETRY: Duration = Duration::from_secs(5);
 /// Dead letters published in one call.
 const LETTERS_PER_CALL: usize = 256;
 
-/// Copies that are not known to be stored, by the time at which they are sent again.
+/// Copies that are not known to be stored, with the time at which they are sent again.
 #[derive(Debug, Default)]
 pub(super) struct DeadLetters {
-    open: BTreeSet<(Timestamp, u64)>,
+    by_time: BTreeSet<(Timestamp, u64)>,
+    times: BTreeMap<u64, Timestamp>,
 }
 
 impl DeadLetters {
     pub(super) fn first(&self) -> Option<Timestamp> {
-        self.open.first().map(|(at, _)| *at)
+        self.by_time.first().map(|(at, _)| *at)
     }
 
     fn is_open(&self, sequence: u64) -> bool {
-        self.open.iter().any(|(_, open)| *open == sequence)
+        self.times.contains_key(&sequence)
+    }
+
+    fn set(&mut self, sequence: u64, at: Timestamp) {
+        self.remove(sequence);
+        self.by_time.insert((at, sequence));
+        self.times.insert(sequence, at);
+    }
+
+    fn remove(&mut self, sequence: u64) {
+        if let Some(at) = self.times.remove(&sequence) {
+            self.by_time.remove(&(at, sequence));
+        }
+    }
+
+    /// The next one that is due.
+    fn pop(&mut self, now: Timestamp) -> Option<u64> {
+        let (_, sequence) = self.by_time.first().copied().filter(|(at, _)| *at <= now)?;
+        self.remove(sequence);
+        Some(sequence)
     }
 }
 
@@ -75,7 +95,7 @@ impl Consumer {
             if lead.letters.is_open(sequence) {
                 return;
             }
-            lead.letters.open.insert((now, sequence));
+            lead.letters.set(sequence, now);
             self.advise_max_deliveries(ctx, sequence, u64::from(pending.count));
             self.send_letters(ctx, now);
             return;
@@ -96,11 +116,7 @@ impl Consumer {
     pub(super) fn send_letters(&mut self, ctx: &mut Context<'_>, now: Timestamp) {
         for _ in 0..LETTERS_PER_CALL {
             let Some(lead) = &mut self.lead else { return };
-            let Some((due, sequence)) = lead.letters.open.first().copied() else { return };
-            if due > now {
-                return;
-            }
-            lead.letters.open.pop_first();
+            let Some(sequence) = lead.letters.pop(now) else { return };
             let Some(pending) = self.state.pending.get(&sequence).copied() else { continue };
             let Some(subject) = self.extensions.dead_letter.clone() else { continue };
             let message = match ctx.store.load(sequence) {
@@ -111,7 +127,7 @@ impl Consumer {
                     continue;
                 }
             };
-            lead.letters.open.insert((now.saturating_add(LETTER_RETRY), sequence));
+            lead.letters.set(sequence, now.saturating_add(LETTER_RETRY));
             let reply = lead.ack_subject(&message, pending.count, pending.position, 0);
             let headers = self.letter_headers(ctx, &message, pending.count);
             let payload = message.payload;
@@ -146,7 +162,7 @@ impl Consumer {
             return false;
         }
         if stored {
-            lead.letters.open.retain(|(_, open)| *open != sequence);
+            lead.letters.remove(sequence);
             self.ack_one(ctx, sequence);
         }
         true

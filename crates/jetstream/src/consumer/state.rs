@@ -41,8 +41,6 @@ pub(super) struct Chosen {
 pub(super) struct State {
     /// The newest delivery.
     pub(super) delivered: Position,
-    /// Everything up to here is done.
-    pub(super) floor: Position,
     pub(super) pending: BTreeMap<u64, Pending>,
     /// How many of them were delivered more than once.
     pub(super) redelivered: u64,
@@ -65,7 +63,6 @@ impl State {
         let position = Position { consumer: 0, stream: start.saturating_sub(1) };
         Self {
             delivered: position,
-            floor: position,
             applied: position.stream,
             chosen: chosen.map(Box::new),
             ..Self::default()
@@ -81,8 +78,6 @@ impl State {
         self.pass(sequence);
         if tracked {
             self.pending.insert(sequence, Pending { position, at, count: 1 });
-        } else if self.pending.is_empty() {
-            self.settle();
         }
     }
 
@@ -129,7 +124,6 @@ impl State {
     pub(super) fn exhaust(&mut self, sequence: u64) -> Option<Pending> {
         let pending = self.finish(sequence)?;
         self.exhausted.insert(sequence, pending.count);
-        self.settle();
         Some(pending)
     }
 
@@ -138,8 +132,8 @@ impl State {
         self.redelivered + self.exhausted.values().filter(|count| **count > 1).count() as u64
     }
 
-    /// Moves the floor as far as nothing is left below.
-    pub(super) fn settle(&mut self) {
+    /// Everything up to here is done. It follows from what is not, so replicas agree whatever the order was in which they learnt it.
+    pub(super) fn floor(&self) -> Position {
         let mut floor = match self.pending.first_key_value() {
             Some((sequence, pending)) => {
                 Position { consumer: pending.position.saturating_sub(1), stream: sequence - 1 }
@@ -149,25 +143,20 @@ impl State {
         if let Some(first) = self.parked.first() {
             floor.stream = floor.stream.min(first - 1);
         }
-        self.floor.consumer = self.floor.consumer.max(floor.consumer);
-        self.floor.stream = self.floor.stream.max(floor.stream);
+        floor
     }
 
     /// The message left the stream.
     pub(super) fn remove(&mut self, sequence: u64) -> Option<Pending> {
         self.unapplied.remove(&sequence);
         self.exhausted.remove(&sequence);
-        let parked = self.parked.remove(&sequence);
+        self.parked.remove(&sequence);
         if let Some(chosen) = &mut self.chosen
             && let Ok(index) = chosen.sequences.binary_search(&sequence)
         {
             chosen.sequences.remove(index);
         }
-        let pending = self.finish(sequence);
-        if parked || pending.is_some() {
-            self.settle();
-        }
-        pending
+        self.finish(sequence)
     }
 
     /// All messages up to this one left the stream.
@@ -180,7 +169,6 @@ impl State {
         self.redelivered = self.pending.values().filter(|pending| pending.count > 1).count() as u64;
         self.applied = self.applied.max(up_to);
         self.pass(up_to);
-        self.settle();
     }
 
     /// Starts over: the next message is the first at or after `start`.
@@ -208,14 +196,11 @@ mod tests {
     fn floor_stops_below_the_first_pending_message() {
         let mut state = delivered(&[2, 5, 9]);
         state.finish(5);
-        state.settle();
-        assert_eq!(state.floor, Position { consumer: 0, stream: 1 });
+        assert_eq!(state.floor(), Position { consumer: 0, stream: 1 });
         state.finish(2);
-        state.settle();
-        assert_eq!(state.floor, Position { consumer: 2, stream: 8 });
+        assert_eq!(state.floor(), Position { consumer: 2, stream: 8 });
         state.finish(9);
-        state.settle();
-        assert_eq!(state.floor, Position { consumer: 3, stream: 9 });
+        assert_eq!(state.floor(), Position { consumer: 3, stream: 9 });
     }
 
     #[test]
@@ -235,8 +220,7 @@ mod tests {
         state.deliver(3, 2, AT, true);
         state.finish(1);
         state.finish(3);
-        state.settle();
-        assert_eq!(state.floor.stream, 1);
+        assert_eq!(state.floor().stream, 1);
         state.deliver(2, 3, AT, true);
         assert!(state.pending.contains_key(&2) && state.parked.is_empty());
         assert_eq!(state.delivered, Position { consumer: 3, stream: 3 });
@@ -248,7 +232,7 @@ mod tests {
         state.redeliver(1, 3, AT, 2);
         assert_eq!(state.redelivered_shown(), 1);
         assert!(state.exhaust(1).is_some());
-        assert_eq!((state.redelivered, state.redelivered_shown(), state.floor.stream), (0, 1, 1));
+        assert_eq!((state.redelivered, state.redelivered_shown(), state.floor().stream), (0, 1, 1));
         state.remove(1);
         assert_eq!(state.redelivered_shown(), 0);
     }

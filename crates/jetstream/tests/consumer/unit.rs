@@ -1,0 +1,145 @@
+//! Single rules that neither scripts nor models show well.
+
+use std::time::Duration;
+
+use api::duration::Nanos;
+use api::jetstream::consumer::{AckPolicy, ConsumerConfig};
+use api::jetstream::stream::Retention;
+use jetstream::consumer::{Budget, Consumer};
+use jetstream::effect::Effect;
+
+use crate::harness::{Entry, Harness};
+
+fn explicit() -> ConsumerConfig {
+    ConsumerConfig {
+        durable_name: "c".into(),
+        ack_policy: AckPolicy::Explicit,
+        ack_wait: Nanos::from_secs(1),
+        max_waiting: 512,
+        ..ConsumerConfig::default()
+    }
+}
+
+fn filled(config: &ConsumerConfig, messages: u64) -> Harness {
+    let empty = Harness::new(1, Retention::WorkQueue, config, Vec::new());
+    let log = (0..messages).map(|_| empty.append_entry("a", b"x")).collect();
+    Harness::new(1, Retention::WorkQueue, config, log)
+}
+
+fn sent_to(effects: &[Effect], to: &str) -> usize {
+    let matches = |effect: &&Effect| matches!(effect, Effect::Send(send) if send.subject == to.as_bytes());
+    effects.iter().filter(matches).count()
+}
+
+#[test]
+fn confirmation_waits_for_the_command() {
+    let mut harness = filled(&explicit(), 1);
+    harness.pull("in", "1");
+    harness.settle();
+    let reply = harness.deliveries().remove(0).reply;
+    harness.ack(&reply, b"+ACK", Some("sure"));
+    harness.ack(&reply, b"+ACK", Some("sure"));
+    harness.turn();
+    assert_eq!(sent_to(&harness.effects(), "sure"), 0);
+    assert!(harness.replica.consumer.needs(1, b"a"));
+    // Acknowledged again while the command is under way: that waits for it too.
+    harness.ack(&reply, b"+ACK", Some("sure"));
+    harness.turn();
+    assert_eq!(sent_to(&harness.effects(), "sure"), 0);
+    harness.apply_all();
+    assert_eq!(sent_to(&harness.effects(), "sure"), 3);
+    assert!(!harness.replica.consumer.needs(1, b"a"));
+    assert!(harness.replica.acked.contains(&1));
+    harness.ack(&reply, b"+ACK", Some("sure"));
+    assert_eq!(sent_to(&harness.effects(), "sure"), 1);
+}
+
+#[test]
+fn acknowledgements_in_a_checkpoint_whose_commands_are_lost_are_proposed_again() {
+    let mut harness = filled(&explicit(), 2);
+    harness.pull("in", "2");
+    harness.settle();
+    let reply = harness.deliveries().remove(0).reply;
+    harness.ack(&reply, b"+ACK", None);
+    harness.turn();
+    let state = harness.replica.state();
+    let lost = harness.log.pop();
+    assert!(matches!(lost, Some(Entry::Command(_))));
+    harness.replica.consumer = Consumer::restore(&state).unwrap();
+    harness.with(|consumer, ctx| consumer.lead(ctx));
+    assert!(harness.replica.consumer.needs(1, b"a"));
+    harness.settle();
+    assert!(harness.replica.acked.contains(&1) && !harness.replica.consumer.needs(1, b"a"));
+    assert!(harness.replica.consumer.needs(2, b"a"));
+}
+
+#[test]
+fn budget_bounds_a_turn_and_says_that_more_is_left() {
+    let mut harness = filled(&explicit(), 10);
+    harness.budget = Budget { messages: 4, bytes: u64::MAX };
+    harness.pull("in", "10");
+    assert!(harness.turn());
+    assert_eq!(harness.deliveries().len(), 4);
+    assert!(harness.turn());
+    assert!(!harness.turn());
+    assert_eq!(harness.deliveries().len(), 6);
+    harness.budget = Budget { messages: 100, bytes: 1 };
+    assert!(!harness.turn());
+}
+
+#[test]
+fn one_command_a_turn_however_many_messages() {
+    let mut harness = filled(&explicit(), 1_000);
+    harness.pull("in", "1000");
+    harness.turn();
+    let commands: Vec<usize> = harness
+        .log
+        .iter()
+        .filter_map(|entry| if let Entry::Command(command) = entry { Some(command.len()) } else { None })
+        .collect();
+    assert_eq!(commands.len(), 1);
+    assert!(commands[0] < 32, "{} bytes for a run of deliveries", commands[0]);
+}
+
+#[test]
+fn idle_consumer_is_small() {
+    assert!(size_of::<Consumer>() <= 640, "{}", size_of::<Consumer>());
+}
+
+#[test]
+fn deadlines_do_not_grow_with_what_is_done() {
+    let mut harness = filled(&explicit(), 0);
+    for _ in 0..50 {
+        for _ in 0..200 {
+            let entry = harness.append_entry("a", b"x");
+            harness.log.push(entry);
+        }
+        harness.apply_all();
+        harness.pull("in", "200");
+        harness.settle();
+        for deliver in harness.deliveries() {
+            harness.ack(&deliver.reply, b"", None);
+        }
+        harness.settle();
+    }
+    // All is done, so only stale deadlines can call; they end after the wait.
+    harness.advance(Duration::from_secs(2));
+    assert_eq!(harness.replica.consumer.poll_timeout(), None);
+}
+
+#[test]
+fn acknowledgements_from_the_last_to_the_first_all_count() {
+    const MESSAGES: u64 = 100_000;
+    let config = ConsumerConfig { max_ack_pending: -1, ..explicit() };
+    let mut harness = filled(&config, MESSAGES);
+    harness.pull("in", &MESSAGES.to_string());
+    harness.settle();
+    let mut replies: Vec<_> = harness.deliveries().into_iter().map(|deliver| deliver.reply).collect();
+    replies.reverse();
+    for reply in &replies {
+        harness.ack(reply, b"", None);
+    }
+    harness.settle();
+    assert_eq!(harness.replica.consumer.ack_floor().stream, MESSAGES);
+    assert_eq!(harness.replica.acked.len() as u64, MESSAGES);
+}
