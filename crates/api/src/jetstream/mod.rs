@@ -8,9 +8,14 @@ pub mod advisory;
 pub mod cluster;
 pub mod consumer;
 pub mod decode;
+pub mod limits;
+pub mod metadata;
+pub mod name;
+mod quote;
 pub mod request;
 pub mod response;
 pub mod stream;
+mod subjects;
 
 /// Level of the API that this server speaks. Clients choose features by it.
 pub const API_LEVEL: i64 = 5;

@@ -7,7 +7,6 @@
 //! The length of a body is bounded by the largest message a server takes; nesting is bounded by [`DEPTH_MAX`], and only
 //! members that the request has are read recursively.
 
-mod quote;
 mod scan;
 mod time;
 mod type_name;

@@ -1,6 +1,6 @@
 //! The grammar of JSON: where a value ends, or where and how its text is broken.
 
-use super::quote;
+use crate::jetstream::quote;
 
 /// Deepest nesting of arrays and objects.
 pub const DEPTH_MAX: usize = 10_000;

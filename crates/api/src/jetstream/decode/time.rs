@@ -1,6 +1,6 @@
 //! Why a text is not a point in time.
 
-use super::quote;
+use crate::jetstream::quote;
 
 /// The form of a point in time, as error texts show it.
 const LAYOUT: &str = r#""2006-01-02T15:04:05Z07:00""#;

@@ -10,8 +10,9 @@ use serde::de::{DeserializeOwned, DeserializeSeed, Deserializer, MapAccess, SeqA
 use serde::forward_to_deserialize_any;
 
 use super::type_name::TypeOfElement;
-use super::{DecodeError, quote, scan, time};
+use super::{DecodeError, scan, time};
 use crate::go;
+use crate::jetstream::quote;
 
 /// Name of the member that a request for a stream has beside the configuration.
 const PEDANTIC: &str = "pedantic";

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 /// Bytes in double quotes.
-pub(super) fn double(bytes: &[u8]) -> String {
+pub(crate) fn double(bytes: &[u8]) -> String {
     let mut out = String::with_capacity(bytes.len() + 2);
     out.push('"');
     for chunk in bytes.utf8_chunks() {
@@ -15,7 +15,7 @@ pub(super) fn double(bytes: &[u8]) -> String {
 }
 
 /// Bytes in back quotes where they can stand there, else in double quotes.
-pub(super) fn back(bytes: &[u8]) -> String {
+pub(crate) fn back(bytes: &[u8]) -> String {
     match std::str::from_utf8(bytes) {
         Ok(text) if !text.chars().any(|c| c == '`' || c == '\u{feff}' || (c.is_control() && c != '\t')) => {
             format!("`{text}`")
@@ -25,7 +25,7 @@ pub(super) fn back(bytes: &[u8]) -> String {
 }
 
 /// The first character of the bytes in single quotes, and its length.
-pub(super) fn first_char(bytes: &[u8]) -> (String, usize) {
+pub(crate) fn first_char(bytes: &[u8]) -> (String, usize) {
     let head = &bytes[..bytes.len().min(4)];
     let first = head.utf8_chunks().next().and_then(|chunk| chunk.valid().chars().next());
     let mut out = String::from('\'');

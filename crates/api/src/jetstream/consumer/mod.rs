@@ -1,15 +1,27 @@
 //! Consumers: their configuration and their state.
 
+mod admit;
+mod validate;
+
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
 use super::cluster::ClusterInfo;
 use super::policy;
+use super::stream::{Retention, StreamConfig};
 use crate::duration::Nanos;
 use crate::go;
 use crate::optional::is_zero;
 use crate::time::Time;
+
+pub use admit::{
+    Admission, Consumers, CreateSubject, StreamView, admit, create_request, upgrade_sourcing, validate_update,
+};
+pub use validate::{
+    ACK_PENDING_DEFAULT, ACK_WAIT_DEFAULT, FLOW_CONTROL_HEARTBEAT, INACTIVE_THRESHOLD_DEFAULT,
+    PRIORITY_TIMEOUT_DEFAULT, WAITING_DEFAULT, validate_create, with_defaults,
+};
 
 policy! {
     /// Where a consumer begins.
@@ -197,6 +209,27 @@ impl ConsumerConfig {
     /// Whether clients must ask for messages.
     pub fn is_pull(&self) -> bool {
         self.deliver_subject.is_empty()
+    }
+
+    /// The name, which is that of a durable one when it has no other.
+    pub fn effective_name(&self) -> &str {
+        if self.name.is_empty() { &self.durable_name } else { &self.name }
+    }
+
+    /// Whether it belongs to a mirror or source and counts in no limit.
+    pub fn is_internal(&self) -> bool {
+        self.direct || self.sourcing
+    }
+
+    /// How many servers keep its state, given the stream.
+    pub fn replicas(&self, stream: &StreamConfig) -> i64 {
+        let follows = self.num_replicas == 0 || self.num_replicas > stream.num_replicas;
+        let ephemeral = self.durable_name.is_empty() && self.num_replicas == 0;
+        match follows {
+            true if ephemeral && stream.retention == Retention::Limits => 1,
+            true => stream.num_replicas,
+            false => self.num_replicas,
+        }
     }
 
     /// All subjects wanted; none stands for all.

@@ -1,5 +1,9 @@
 //! Streams: their configuration, their state, and where their messages come from.
 
+mod origin;
+mod update;
+mod validate;
+
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
@@ -11,6 +15,9 @@ use crate::duration::Nanos;
 use crate::go;
 use crate::optional::{is_zero, null_is_zero};
 use crate::time::Time;
+
+pub use update::{update_request, validate_update};
+pub use validate::{DUPLICATE_WINDOW_DEFAULT, REPLICAS_MAX, create_request, validate_create, with_defaults};
 
 policy! {
     /// What lets a message leave a stream.
