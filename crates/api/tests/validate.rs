@@ -112,7 +112,7 @@ fn new_streams_are_judged_as_by_the_reference() {
     let recorded: Recorded =
         serde_json::from_str(include_str!("testdata/validate/stream_create.json")).unwrap();
     assert!(recorded.cases.len() > 500, "{}", recorded.cases.len());
-    let accounts: BTreeMap<_, _> = recording
+    let accounts: BTreeMap<_, _> = recorded
         .streams
         .iter()
         .map(|(account, requests)| (account.as_str(), made(account, requests)))
