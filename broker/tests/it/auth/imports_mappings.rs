@@ -28,6 +28,40 @@ async fn what_is_published_to_the_source_goes_to_the_destination() {
     }
 }
 
+/// Source, destination, a subject, and what becomes of it.
+const FUNCTIONS: &[(&str, &str, &str, &str)] = &[
+    ("a.*.*", "t.$2.{{ Wildcard( 1 ) }}", "a.x.y", "t.y.x"),
+    ("b.*", "t.$0.$1", "b.x", "t.b.x"),
+    ("c.*.>", "t.>", "c.x.y.z", "t.y.z"),
+    ("d.*", "t.{{splitFromLeft(1,1)}}", "d.abcd", "t.a.bcd"),
+    ("e.*", "t.{{SplitFromRight(1, 1)}}.{{splitfromleft(1,4)}}", "e.abcd", "t.abc.d.abcd"),
+    ("f.*", "t.{{SliceFromLeft(1,3)}}", "f.1234567890", "t.123.456.789.0"),
+    ("g.*", "t.{{sliceFromRight(1,3)}}", "g.1234567890", "t.1.234.567.890"),
+    ("h.*", "t.{{left(1,2)}}.{{right(1,2)}}.{{Left(1,9)}}", "h.1234", "t.12.34.1234"),
+    ("i.*", "t.{{split(1,-)}}.fin", "i.-a-b--c-", "t.a.b.c.fin"),
+    ("j.*", "t.{{partition(0,1)}}.{{random(0)}}", "j.x", "t.0.0"),
+    ("k.*", "t.{{partition(10)}}.{{partition(10,1)}}", "k.foo", "t.6.3"),
+    ("l", "t.{{partition(10)}}", "l", "t.5"),
+    ("m.*", "t.$1x.$JS", "m.x", "t.$1x.$JS"),
+];
+
+#[tokio::test]
+async fn every_function_does_what_the_table_says() {
+    let mappings: String = FUNCTIONS.iter().map(|(source, to, ..)| format!("'{source}': '{to}'\n")).collect();
+    let server = server(&format!("mappings {{ {mappings} }}")).await;
+    let mut client = Client::ready(&server).await;
+    client.subscribe("t.>", "1").await;
+    let mut wrong = Vec::new();
+    for (source, destination, published, expected) in FUNCTIONS {
+        client.publish(published, "").await;
+        let found = client.message().await.subject;
+        if found != *expected {
+            wrong.push(format!("{source} -> {destination}: {published} became {found}, not {expected}"));
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
 /// The hash behind partitions, as published: clients may compute it too.
 fn fnv(token: &str) -> u32 {
     token.bytes().fold(0x811c_9dc5, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193))
