@@ -4,9 +4,11 @@
 //! queue. Both are emptied by the shell after each call, so they hold no more than one turn's worth.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 use api::ApiError;
 use api::jetstream::advisory;
+use api::jetstream::consumer::ConsumerConfig;
 use bytes::{Bytes, BytesMut};
 
 use crate::request::{Response, Token};
@@ -26,6 +28,10 @@ pub enum Effect {
     Watch(Bytes),
     /// Stop telling.
     Unwatch(Bytes),
+    /// There is a consumer of this name now, with this configuration.
+    ConsumerAdded(Box<str>, Arc<ConsumerConfig>),
+    /// There is no consumer of this name any more.
+    ConsumerRemoved(Box<str>),
     /// A checkpoint is wanted soon, because something must be destroyed on disk.
     CheckpointSoon,
     /// The disk failed or data is damaged; the text names stream, block and range. For log, health and advisory.

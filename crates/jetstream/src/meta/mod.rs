@@ -1,0 +1,214 @@
+//! The catalogue: which streams there are, in which account, with which configuration and in which group.
+//!
+//! It is a machine of its own with its own group. A change is decided against the catalogue as applied, so whoever drives it proposes one
+//! change at a time and waits until it is applied before the next is decided; parallel requests for one name then have one winner.
+//!
+//! Consumers are not here: they live in their stream's group.
+
+mod command;
+
+use std::collections::BTreeMap;
+
+use api::jetstream::stream::StreamConfig;
+use bytes::Bytes;
+use store::Timestamp;
+
+pub use command::{Command, DecodeError};
+
+/// The catalogue's own group.
+pub const META_GROUP: u64 = 1;
+/// Groups of streams are numbered from here.
+const FIRST_STREAM_GROUP: u64 = 16;
+
+/// A stream as the catalogue knows it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Asset {
+    /// Its group: never used again after the stream is gone, so a stream of the same name is another one.
+    pub group: u64,
+    /// When it was created.
+    pub created: Timestamp,
+    /// Its configuration, defaults filled in.
+    pub config: StreamConfig,
+}
+
+/// What an applied command did.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Change {
+    /// There is a new stream.
+    Created {
+        /// Account it is in.
+        account: Box<str>,
+        /// The stream.
+        asset: Asset,
+    },
+    /// A stream's configuration changed.
+    Updated {
+        /// Account it is in.
+        account: Box<str>,
+        /// The stream as it is now.
+        asset: Asset,
+    },
+    /// A stream is gone.
+    Deleted {
+        /// Account it was in.
+        account: Box<str>,
+        /// The stream as it was.
+        asset: Asset,
+    },
+    /// The command had nothing to act on.
+    Nothing,
+}
+
+/// Streams by account and name.
+#[derive(Debug, Default, PartialEq)]
+pub struct Catalogue {
+    accounts: BTreeMap<Box<str>, BTreeMap<Box<str>, Asset>>,
+    next_group: u64,
+    applied: u64,
+}
+
+impl Catalogue {
+    /// An empty one.
+    #[must_use]
+    pub fn new() -> Self {
+        Self { next_group: FIRST_STREAM_GROUP, ..Self::default() }
+    }
+
+    /// The stream of that name.
+    #[must_use]
+    pub fn get(&self, account: &str, name: &str) -> Option<&Asset> {
+        self.accounts.get(account)?.get(name)
+    }
+
+    /// Streams of an account, by name.
+    pub fn streams(&self, account: &str) -> impl Iterator<Item = &Asset> {
+        self.accounts.get(account).into_iter().flat_map(BTreeMap::values)
+    }
+
+    /// All streams with their account.
+    pub fn all(&self) -> impl Iterator<Item = (&str, &Asset)> {
+        self.accounts.iter().flat_map(|(account, streams)| streams.values().map(move |asset| (&**account, asset)))
+    }
+
+    /// Index of the last command that was applied.
+    #[must_use]
+    pub fn applied(&self) -> u64 {
+        self.applied
+    }
+
+    /// Entries up to this index hold nothing more for it: those of Raft itself are not commands.
+    pub fn cover(&mut self, index: u64) {
+        self.applied = self.applied.max(index);
+    }
+
+    /// The command that creates a stream. The leader has checked that the name is free.
+    pub fn create(&self, account: &str, config: StreamConfig, now: Timestamp) -> Command {
+        Command::Create {
+            account: account.into(),
+            asset: Box::new(Asset { group: self.next_group, created: now, config }),
+        }
+    }
+
+    /// Obeys a committed command.
+    pub fn apply(&mut self, index: u64, payload: &[u8]) -> Result<Change, DecodeError> {
+        let command = Command::decode(payload)?;
+        assert!(index > self.applied, "catalogue applies index {index} after {}", self.applied);
+        self.applied = index;
+        Ok(match command {
+            Command::Create { account, asset } => self.apply_create(account, *asset),
+            Command::Update { account, config } => {
+                let streams = self.accounts.get_mut(&account);
+                match streams.and_then(|streams| streams.get_mut(config.name.as_str())) {
+                    Some(asset) => {
+                        asset.config = *config;
+                        let asset = asset.clone();
+                        Change::Updated { account, asset }
+                    }
+                    None => Change::Nothing,
+                }
+            }
+            Command::Delete { account, name } => self.apply_delete(account, &name),
+        })
+    }
+
+    fn apply_create(&mut self, account: Box<str>, asset: Asset) -> Change {
+        self.next_group = self.next_group.max(asset.group + 1);
+        let streams = self.accounts.entry(account.clone()).or_default();
+        let name: Box<str> = asset.config.name.as_str().into();
+        if streams.contains_key(&name) {
+            return Change::Nothing;
+        }
+        streams.insert(name, asset.clone());
+        Change::Created { account, asset }
+    }
+
+    fn apply_delete(&mut self, account: Box<str>, name: &str) -> Change {
+        let Some(streams) = self.accounts.get_mut(&account) else { return Change::Nothing };
+        let Some(asset) = streams.remove(name) else { return Change::Nothing };
+        if streams.is_empty() {
+            self.accounts.remove(&account);
+        }
+        Change::Deleted { account, asset }
+    }
+
+    /// The whole catalogue as bytes, for the state file.
+    #[must_use]
+    pub fn encode(&self) -> Bytes {
+        command::encode_catalogue(self)
+    }
+
+    /// A catalogue from such bytes.
+    pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
+        command::decode_catalogue(bytes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn config(name: &str) -> StreamConfig {
+        StreamConfig { name: name.to_owned(), subjects: vec![name.to_lowercase()], ..StreamConfig::default() }
+    }
+
+    fn apply(catalogue: &mut Catalogue, command: &Command) -> Change {
+        let index = catalogue.applied() + 1;
+        catalogue.apply(index, &command.encode()).unwrap()
+    }
+
+    #[test]
+    fn a_stream_created_again_is_another_one() {
+        let mut catalogue = Catalogue::new();
+        let create = catalogue.create("A", config("S"), Timestamp(5));
+        let Change::Created { asset: first, .. } = apply(&mut catalogue, &create) else { panic!("not created") };
+        assert_eq!(apply(&mut catalogue, &create), Change::Nothing);
+        let delete = Command::Delete { account: "A".into(), name: "S".into() };
+        assert!(matches!(apply(&mut catalogue, &delete), Change::Deleted { .. }));
+        assert_eq!(apply(&mut catalogue, &delete), Change::Nothing);
+        let create = catalogue.create("A", config("S"), Timestamp(6));
+        let Change::Created { asset: second, .. } = apply(&mut catalogue, &create) else { panic!("not created") };
+        assert!(second.group > first.group);
+    }
+
+    #[test]
+    fn it_comes_back_from_its_bytes() {
+        let mut catalogue = Catalogue::new();
+        for (account, name) in [("A", "S"), ("A", "T"), ("B", "S")] {
+            let create = catalogue.create(account, config(name), Timestamp(5));
+            apply(&mut catalogue, &create);
+        }
+        let update =
+            Command::Update { account: "A".into(), config: Box::new(StreamConfig { max_msgs: 7, ..config("T") }) };
+        assert!(matches!(apply(&mut catalogue, &update), Change::Updated { .. }));
+        apply(&mut catalogue, &Command::Delete { account: "B".into(), name: "S".into() });
+        assert_eq!(Catalogue::decode(&catalogue.encode()).unwrap(), catalogue);
+        assert_eq!(catalogue.all().count(), 2);
+        assert_eq!(catalogue.get("A", "T").unwrap().config.max_msgs, 7);
+    }
+
+    #[test]
+    fn what_is_no_catalogue_is_refused() {
+        assert!(Catalogue::decode(b"{}").is_err());
+        assert!(Catalogue::new().apply(1, b"nonsense").is_err());
+    }
+}

@@ -1,0 +1,127 @@
+//! What a checkpoint holds beside the messages: configuration, numbers, consumers.
+//!
+//! Message ids are not among it: the window is rebuilt from the headers of stored messages, and the replayed log adds the rest. So ids of messages
+//! that were removed before the last checkpoint are forgotten by a restart, as in the reference.
+
+use api::jetstream::stream::StreamConfig;
+use bytes::{Buf, BufMut, Bytes, BytesMut};
+use store::stream::{CheckpointDone, CheckpointJob, Error as StoreError, Filter, Items};
+
+use super::{OpenError, Stream};
+use super::headers::Known;
+use crate::consumer::Consumer;
+
+const CONFIG: &str = "config";
+const FACTS: &str = "facts";
+const SCHEDULES: &str = "schedules";
+/// In front of the name of a consumer.
+const CONSUMER: &str = "consumer/";
+
+/// Version of the items that are not JSON.
+const VERSION: u8 = 1;
+
+/// The configuration in a checkpoint, if there is one.
+pub(super) fn config(items: &Items) -> Result<Option<StreamConfig>, OpenError> {
+    let Some(bytes) = items.get(CONFIG) else { return Ok(None) };
+    serde_json::from_slice(bytes).map(Some).map_err(|error| unreadable(CONFIG, error))
+}
+
+fn unreadable(name: &str, reason: impl ToString) -> OpenError {
+    OpenError::Item { name: name.to_owned(), reason: reason.to_string() }
+}
+
+impl Stream {
+    /// Collects what changed since the last checkpoint. The job may run anywhere; its result goes to `checkpoint_done`.
+    pub fn checkpoint(&mut self) -> Result<CheckpointJob, StoreError> {
+        let mut changes: Vec<(Box<str>, Option<Bytes>)> = Vec::new();
+        if self.dirty {
+            if let Ok(config) = serde_json::to_vec(&*self.facts.config) {
+                changes.push((CONFIG.into(), Some(config.into())));
+            }
+            let mut facts = BytesMut::new();
+            facts.put_u8(VERSION);
+            facts.put_u64_le(self.consumers.next_id());
+            changes.push((FACTS.into(), Some(facts.freeze())));
+        }
+        self.consumers.changes(|id, consumer| {
+            let mut item = Vec::new();
+            item.put_u64_le(id);
+            consumer.encode_state(&mut item);
+            changes.push((item_name(consumer.name()), Some(item.into())));
+        });
+        for name in self.consumers.take_deleted() {
+            if self.consumers.find(&name).is_none() {
+                changes.push((item_name(&name), None));
+            }
+        }
+        if let Some(schedules) = self.schedules.changes() {
+            changes.push((SCHEDULES.into(), Some(schedules)));
+        }
+        let job = self.store.begin_checkpoint(self.applied, changes)?;
+        self.dirty = false;
+        Ok(job)
+    }
+
+    /// Takes the result of a checkpoint's job.
+    pub fn checkpoint_done(&mut self, done: Result<CheckpointDone, StoreError>) -> Result<(), StoreError> {
+        self.store.finish_checkpoint(done)
+    }
+
+    /// Takes over what a checkpoint holds, and reads from the messages what it does not.
+    pub(super) fn restore(&mut self, items: &Items) -> Result<(), OpenError> {
+        if let Some(mut facts) = items.get(FACTS).cloned() {
+            if facts.len() < 9 || facts.get_u8() != VERSION {
+                return Err(unreadable(FACTS, "unknown version"));
+            }
+            self.consumers.set_next_id(facts.get_u64_le());
+        }
+        for (name, item) in items.range(Box::from(CONSUMER)..) {
+            if !name.starts_with(CONSUMER) {
+                break;
+            }
+            let restored = restore_consumer(item);
+            let (id, consumer) = restored.map_err(|reason| unreadable(name, reason))?;
+            self.consumers.insert_restored(id, consumer);
+        }
+        if let Some(item) = items.get(SCHEDULES)
+            && !self.schedules.restore(item.clone())
+        {
+            return Err(unreadable(SCHEDULES, "ends too early"));
+        }
+        self.restore_ids()?;
+        Ok(())
+    }
+
+    /// Reads ids within the window from the headers of stored messages.
+    fn restore_ids(&mut self) -> Result<(), StoreError> {
+        let state = self.store.state();
+        let window = self.facts.config.duplicate_window.duration();
+        let Some(newest) = state.last_timestamp else { return Ok(()) };
+        let mut next = self.store.sequence_at(newest.saturating_sub(window))?;
+        if window.is_zero() {
+            next = state.last_sequence;
+        }
+        while let Some(message) = self.store.next(&Filter::All, next)? {
+            next = message.sequence + 1;
+            let id = Known::parse(&message.headers).message_id;
+            if let Some(id) = id {
+                self.dedupe.insert(id, message.sequence, message.timestamp);
+            }
+            if message.sequence == state.last_sequence {
+                self.last_id = id.unwrap_or_default().to_vec();
+            }
+        }
+        Ok(())
+    }
+}
+
+fn item_name(consumer: &str) -> Box<str> {
+    format!("{CONSUMER}{consumer}").into()
+}
+
+/// A consumer's number and the rest.
+fn restore_consumer(item: &[u8]) -> Result<(u64, Consumer), String> {
+    let (id, state) = item.split_first_chunk().ok_or("too short")?;
+    let consumer = Consumer::restore(state).map_err(|error| error.to_string())?;
+    Ok((u64::from_le_bytes(*id), consumer))
+}

@@ -1,0 +1,380 @@
+//! The consumers of a stream: found by name and by the subjects they want, called with what they need, woken only when there is something to do.
+//!
+//! Invariant: every consumer of `slots` stands in `names`, and in `filtered` under each of its filters or in `others`.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use bytes::BytesMut;
+use hashbrown::HashMap;
+use store::Timestamp;
+use store::stream::{Filter, Removed};
+use subject::{Sublist, Visitor};
+
+use crate::command::encode_consumer;
+use crate::consumer::{Budget, Consumer, Context, RemoveReason};
+use crate::effect::Effect;
+
+/// Below this many consumers each is asked whether it wants a subject; from there on the trie is.
+const TRIE_MIN: usize = 8;
+
+#[derive(Debug)]
+struct Slot {
+    consumer: Consumer,
+    /// The time under which it stands in `timeouts`.
+    timeout: Option<Timestamp>,
+    /// Its deletion is proposed.
+    deleting: bool,
+}
+
+/// All consumers of a stream.
+#[derive(Debug, Default)]
+pub(crate) struct Consumers {
+    slots: BTreeMap<u64, Slot>,
+    names: HashMap<Arc<str>, u64>,
+    next_id: u64,
+    filtered: Sublist<u64>,
+    /// Consumers that are asked one by one.
+    others: Vec<u64>,
+    /// May deliver.
+    ready: BTreeSet<u64>,
+    /// The first to deliver in the next turn.
+    cursor: u64,
+    /// May have a command to propose.
+    touched: BTreeSet<u64>,
+    timeouts: BTreeSet<(Timestamp, u64)>,
+    /// Names of consumers deleted since the last checkpoint.
+    deleted: Vec<Box<str>>,
+}
+
+/// Collects numbers of consumers.
+struct Ids(Vec<u64>);
+
+impl<'a> Visitor<'a, u64> for Ids {
+    fn plain(&mut self, values: &'a [u64]) {
+        self.0.extend_from_slice(values);
+    }
+
+    fn queue(&mut self, _name: &'a [u8], values: &'a [u64]) {
+        self.0.extend_from_slice(values);
+    }
+}
+
+impl Consumers {
+    /// How many.
+    pub(crate) fn len(&self) -> usize {
+        self.slots.len()
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.slots.is_empty()
+    }
+
+    /// In the order of their making.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Consumer> {
+        self.slots.values().map(|slot| &slot.consumer)
+    }
+
+    /// Number of the consumer with this name.
+    pub(crate) fn find(&self, name: &str) -> Option<u64> {
+        self.names.get(name).copied()
+    }
+
+    pub(crate) fn get(&self, id: u64) -> Option<&Consumer> {
+        self.slots.get(&id).map(|slot| &slot.consumer)
+    }
+
+    /// The number that the next consumer gets.
+    pub(crate) fn next_id(&self) -> u64 {
+        self.next_id
+    }
+
+    pub(crate) fn set_next_id(&mut self, id: u64) {
+        self.next_id = id;
+    }
+
+    /// Adds a consumer from a checkpoint.
+    pub(crate) fn insert_restored(&mut self, id: u64, consumer: Consumer) {
+        self.next_id = self.next_id.max(id + 1);
+        self.index(id, consumer.filter());
+        self.names.insert(consumer.name().into(), id);
+        self.slots.insert(id, Slot { consumer, timeout: None, deleting: false });
+    }
+
+    /// Adds a new consumer; with `lead` it begins to work.
+    pub(crate) fn insert(&mut self, ctx: &mut Context<'_>, id: u64, consumer: Consumer, lead: bool) {
+        ctx.effects.push(Effect::ConsumerAdded(consumer.name().into(), Arc::clone(consumer.config())));
+        self.insert_restored(id, consumer);
+        if lead {
+            self.call(ctx, id, Consumer::lead);
+        }
+    }
+
+    /// Takes a consumer out.
+    pub(crate) fn remove(&mut self, ctx: &mut Context<'_>, id: u64) -> Option<Consumer> {
+        let mut slot = self.slots.remove(&id)?;
+        slot.consumer.shut(ctx);
+        self.names.remove(slot.consumer.name());
+        self.unindex(id, slot.consumer.filter());
+        self.ready.remove(&id);
+        self.touched.remove(&id);
+        if let Some(timeout) = slot.timeout {
+            self.timeouts.remove(&(timeout, id));
+        }
+        ctx.effects.push(Effect::ConsumerRemoved(slot.consumer.name().into()));
+        self.deleted.push(slot.consumer.name().into());
+        Some(slot.consumer)
+    }
+
+    fn index(&mut self, id: u64, filter: &Filter) {
+        let Filter::Any(patterns) = filter else { return self.others.push(id) };
+        for pattern in patterns {
+            if self.filtered.insert(pattern, None, id).is_err() {
+                // What the trie cannot hold is matched one by one.
+                self.unindex(id, filter);
+                return self.others.push(id);
+            }
+        }
+    }
+
+    fn unindex(&mut self, id: u64, filter: &Filter) {
+        self.others.retain(|other| *other != id);
+        if let Filter::Any(patterns) = filter {
+            for pattern in patterns {
+                self.filtered.remove(pattern, None, |other| *other == id);
+            }
+        }
+    }
+
+    /// Calls a consumer, and sees to what may have changed by it.
+    pub(crate) fn call<R>(
+        &mut self,
+        ctx: &mut Context<'_>,
+        id: u64,
+        f: impl FnOnce(&mut Consumer, &mut Context<'_>) -> R,
+    ) -> Option<R> {
+        let slot = self.slots.get_mut(&id)?;
+        let result = f(&mut slot.consumer, ctx);
+        self.touched.insert(id);
+        if slot.consumer.is_ready() {
+            self.ready.insert(id);
+        }
+        self.arm(id);
+        Some(result)
+    }
+
+    /// Takes over the time of the consumer's next timeout. One that moved away is noticed when it comes.
+    fn arm(&mut self, id: u64) {
+        let Some(slot) = self.slots.get_mut(&id) else { return };
+        let Some(timeout) = slot.consumer.poll_timeout() else { return };
+        if slot.timeout.is_some_and(|armed| armed <= timeout) {
+            return;
+        }
+        if let Some(armed) = slot.timeout.replace(timeout) {
+            self.timeouts.remove(&(armed, id));
+        }
+        self.timeouts.insert((timeout, id));
+    }
+
+    /// Replaces the filter in the index when a configuration changed.
+    pub(crate) fn update<R>(
+        &mut self,
+        ctx: &mut Context<'_>,
+        id: u64,
+        f: impl FnOnce(&mut Consumer, &mut Context<'_>) -> R,
+    ) -> Option<(R, Filter)> {
+        let before = self.get(id)?.filter().clone();
+        let result = self.call(ctx, id, f)?;
+        let after = self.get(id)?.filter().clone();
+        if before != after {
+            self.unindex(id, &before);
+            self.index(id, &after);
+        }
+        Some((result, before))
+    }
+
+    /// Numbers of the consumers that want a subject, ascending.
+    fn wanting(&self, subject: &[u8]) -> Vec<u64> {
+        let wants = |id: &u64| self.get(*id).is_some_and(|consumer| consumer.filter().matches(subject));
+        if self.slots.len() < TRIE_MIN {
+            return self.slots.keys().copied().filter(wants).collect();
+        }
+        let mut ids = Ids(self.others.iter().copied().filter(wants).collect());
+        self.filtered.matching(subject, &mut ids);
+        ids.0.sort_unstable();
+        ids.0.dedup();
+        ids.0
+    }
+
+    /// Does any consumer want this subject?
+    pub(crate) fn is_interested(&self, subject: &[u8]) -> bool {
+        let other = |id: &u64| self.get(*id).is_some_and(|consumer| consumer.filter().matches(subject));
+        self.others.iter().any(other) || (!self.filtered.is_empty() && self.filtered.has_match(subject))
+    }
+
+    /// Does any consumer still need this message, as far as applied commands say?
+    pub(crate) fn needs(&self, sequence: u64, subject: &[u8]) -> bool {
+        self.wanting(subject)
+            .into_iter()
+            .any(|id| self.get(id).is_some_and(|consumer| consumer.needs(sequence, subject)))
+    }
+
+    /// A message was stored.
+    pub(crate) fn appended(&mut self, subject: &[u8]) {
+        if self.slots.is_empty() {
+            return;
+        }
+        for id in self.wanting(subject) {
+            let Some(slot) = self.slots.get_mut(&id) else { continue };
+            slot.consumer.handle_appended();
+            if slot.consumer.is_ready() {
+                self.ready.insert(id);
+            }
+        }
+    }
+
+    /// A message left the store. Consumers with another filter may have had it under an older one, so all hear of it.
+    pub(crate) fn removed(&mut self, ctx: &mut Context<'_>, removed: &Removed, reason: RemoveReason) {
+        for (id, slot) in &mut self.slots {
+            slot.consumer.handle_removed(ctx, removed, reason);
+            if slot.consumer.is_ready() {
+                self.ready.insert(*id);
+            }
+            self.touched.insert(*id);
+        }
+    }
+
+    /// All up to a sequence left the store.
+    pub(crate) fn purged(&mut self, ctx: &mut Context<'_>, up_to: u64) {
+        self.for_each(ctx, |consumer, ctx| consumer.handle_purged(ctx, up_to));
+    }
+
+    pub(crate) fn lead(&mut self, ctx: &mut Context<'_>) {
+        self.for_each(ctx, Consumer::lead);
+    }
+
+    pub(crate) fn follow(&mut self, ctx: &mut Context<'_>) {
+        for slot in self.slots.values_mut() {
+            slot.consumer.step_down(ctx);
+            slot.timeout = None;
+            slot.deleting = false;
+        }
+        self.timeouts.clear();
+        self.ready.clear();
+        self.touched.clear();
+    }
+
+    /// The stream is deleted.
+    pub(crate) fn delete_all(&mut self, ctx: &mut Context<'_>) {
+        for slot in self.slots.values_mut() {
+            slot.consumer.shut(ctx);
+        }
+        *self = Self::default();
+    }
+
+    fn for_each(&mut self, ctx: &mut Context<'_>, f: impl Fn(&mut Consumer, &mut Context<'_>)) {
+        let ids: Vec<u64> = self.slots.keys().copied().collect();
+        for id in ids {
+            self.call(ctx, id, &f);
+        }
+    }
+
+    /// When `handle_timeout` is wanted.
+    pub(crate) fn poll_timeout(&self) -> Option<Timestamp> {
+        self.timeouts.first().map(|(timeout, _)| *timeout)
+    }
+
+    /// Calls the consumers whose time has come.
+    pub(crate) fn handle_timeout(&mut self, ctx: &mut Context<'_>) {
+        let now = ctx.outside.now();
+        let mut due = Vec::new();
+        while let Some((timeout, id)) = self.timeouts.first().copied().filter(|(timeout, _)| *timeout <= now) {
+            self.timeouts.remove(&(timeout, id));
+            if let Some(slot) = self.slots.get_mut(&id) {
+                slot.timeout = None;
+            }
+            due.push(id);
+        }
+        for id in due {
+            self.call(ctx, id, Consumer::handle_timeout);
+        }
+    }
+
+    /// Lets consumers deliver what they can within the budget. True if there is more to deliver.
+    pub(crate) fn deliver(&mut self, ctx: &mut Context<'_>, budget: &mut Budget) -> bool {
+        // It goes on where the last turn was cut short, so that none starves.
+        let mut turn: Vec<u64> = self.ready.range(self.cursor..).copied().collect();
+        turn.extend(self.ready.range(..self.cursor));
+        for id in turn {
+            if budget.is_spent() {
+                self.cursor = id;
+                break;
+            }
+            let Some(slot) = self.slots.get_mut(&id) else { continue };
+            if !slot.consumer.deliver(ctx, budget) {
+                self.ready.remove(&id);
+            }
+            self.cursor = id + 1;
+            self.touched.insert(id);
+            self.arm(id);
+        }
+        !self.ready.is_empty()
+    }
+
+    /// Appends what consumers have to propose to an entry, and calls `proposed` for each command.
+    pub(crate) fn take_commands(&mut self, out: &mut BytesMut, mut proposed: impl FnMut()) {
+        while let Some(id) = self.touched.pop_first() {
+            let Some(slot) = self.slots.get_mut(&id) else { continue };
+            if encode_consumer(id, out, |out| slot.consumer.take_command(out)) {
+                proposed();
+            }
+        }
+    }
+
+    /// Consumers that nobody uses any more, each told once.
+    pub(crate) fn take_unused(&mut self) -> Vec<u64> {
+        let mut unused = Vec::new();
+        for id in &self.touched {
+            let Some(slot) = self.slots.get_mut(id) else { continue };
+            if slot.consumer.wants_deletion() && !slot.deleting {
+                slot.deleting = true;
+                unused.push(*id);
+            }
+        }
+        unused
+    }
+
+    /// Consumers whose state is in memory only.
+    pub(crate) fn volatile(&self) -> Vec<u64> {
+        let volatile = self.slots.iter().filter(|(_, slot)| slot.consumer.is_volatile());
+        volatile.map(|(id, _)| *id).collect()
+    }
+
+    /// Shows each consumer that changed since the last checkpoint, and takes it as saved.
+    pub(crate) fn changes(&mut self, mut saved: impl FnMut(u64, &Consumer)) {
+        for (id, slot) in &mut self.slots {
+            if slot.consumer.is_dirty() && !slot.consumer.is_volatile() {
+                saved(*id, &slot.consumer);
+                slot.consumer.clear_dirty();
+            }
+        }
+    }
+
+    /// Names of consumers deleted since the last checkpoint.
+    pub(crate) fn take_deleted(&mut self) -> Vec<Box<str>> {
+        std::mem::take(&mut self.deleted)
+    }
+
+    /// Consumers that push to this subject.
+    pub(crate) fn delivering_to(&self, subject: &[u8]) -> Vec<u64> {
+        let pushes = |slot: &Slot| slot.consumer.config().deliver_subject.as_bytes() == subject;
+        self.slots.iter().filter(|(_, slot)| pushes(slot)).map(|(id, _)| *id).collect()
+    }
+
+    /// Names, sorted.
+    pub(crate) fn names(&self) -> Vec<Arc<str>> {
+        let mut names: Vec<Arc<str>> = self.names.keys().cloned().collect();
+        names.sort_unstable();
+        names
+    }
+}

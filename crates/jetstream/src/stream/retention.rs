@@ -1,0 +1,148 @@
+//! What leaves a stream by its own rules: limits, interest, work done, and new rules after an update.
+
+use std::sync::Arc;
+
+use api::jetstream::stream::{Discard, Retention, StreamConfig};
+use store::stream::{Error as StoreError, Filter};
+
+use super::Stream;
+use super::rules::Rules;
+use crate::consumer::{Applied, RemoveReason};
+use crate::effect::Effects;
+use crate::outside::Outside;
+
+/// A limit that is one.
+fn limit(value: i64) -> Option<u64> {
+    u64::try_from(value).ok().filter(|limit| *limit > 0)
+}
+
+impl Stream {
+    /// Removes what is too much after a message was stored under this subject.
+    pub(crate) fn enforce_limits(
+        &mut self,
+        outside: &mut dyn Outside,
+        effects: &mut Effects,
+        subject: &[u8],
+    ) -> Result<(), StoreError> {
+        if let Some(max) = limit(self.facts.config.max_msgs_per_subject) {
+            self.enforce_subject(outside, effects, (subject, max))?;
+        }
+        self.enforce_totals(outside, effects)
+    }
+
+    fn enforce_subject(
+        &mut self,
+        outside: &mut dyn Outside,
+        effects: &mut Effects,
+        what: (&[u8], u64),
+    ) -> Result<(), StoreError> {
+        let (subject, max) = what;
+        while let Some(state) = self.store.subject_state(subject).filter(|state| state.messages > max) {
+            self.remove(outside, effects, (state.first, false, RemoveReason::Limits))?;
+        }
+        Ok(())
+    }
+
+    fn enforce_totals(
+        &mut self,
+        outside: &mut dyn Outside,
+        effects: &mut Effects,
+    ) -> Result<(), StoreError> {
+        let config = &self.facts.config;
+        if config.discard == Discard::New {
+            return Ok(());
+        }
+        let (messages_max, bytes_max) = (limit(config.max_msgs), limit(config.max_bytes));
+        if messages_max.is_none() && bytes_max.is_none() {
+            return Ok(());
+        }
+        loop {
+            let state = self.store.state();
+            let over = messages_max.is_some_and(|max| state.messages > max)
+                || bytes_max.is_some_and(|max| state.bytes > max);
+            if !over || state.messages == 0 {
+                return Ok(());
+            }
+            self.remove(outside, effects, (state.first_sequence, false, RemoveReason::Limits))?;
+        }
+    }
+
+    /// A new configuration is in force.
+    pub(crate) fn apply_update(
+        &mut self,
+        outside: &mut dyn Outside,
+        effects: &mut Effects,
+        config: StreamConfig,
+    ) -> Result<(), StoreError> {
+        // What was charged was charged by the rules of the old one.
+        let charged = self.usage;
+        self.charge(outside, super::Charged::default());
+        let before = std::mem::replace(&mut self.facts.config, Arc::new(config));
+        self.charge(outside, charged);
+        self.rules = Rules::new(&self.facts.config);
+        self.dedupe.set_window(self.facts.config.duplicate_window.duration());
+        self.expiries.wake();
+        self.dirty = true;
+        if before.retention == Retention::Limits && self.facts.config.retention == Retention::Interest {
+            self.sweep(outside, effects, &Filter::All)?;
+        }
+        if let Some(max) = limit(self.facts.config.max_msgs_per_subject) {
+            let mut full: Vec<Box<[u8]>> = Vec::new();
+            self.store.for_each_subject(&Filter::All, &mut |subject, state| {
+                if state.messages > max {
+                    full.push(subject.into());
+                }
+                true
+            });
+            for subject in &full {
+                self.enforce_subject(outside, effects, (subject, max))?;
+            }
+        }
+        self.enforce_totals(outside, effects)
+    }
+
+    /// Removes what a consumer was the last one to need.
+    pub(crate) fn remove_acked(
+        &mut self,
+        outside: &mut dyn Outside,
+        effects: &mut Effects,
+        applied: &Applied,
+    ) -> Result<(), StoreError> {
+        let retention = self.facts.config.retention;
+        if retention == Retention::Limits {
+            return Ok(());
+        }
+        for range in &applied.acked {
+            let state = self.store.state();
+            let first = (*range.start()).max(state.first_sequence);
+            let last = (*range.end()).min(state.last_sequence);
+            for sequence in first..=last {
+                let Some(subject) = self.store.subject_of(sequence)? else { continue };
+                if retention == Retention::WorkQueue || !self.consumers.needs(sequence, &subject) {
+                    self.remove(outside, effects, (sequence, false, RemoveReason::Acked))?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// On an interest stream: removes what nobody needs among what the filter lets through.
+    pub(crate) fn sweep(
+        &mut self,
+        outside: &mut dyn Outside,
+        effects: &mut Effects,
+        filter: &Filter,
+    ) -> Result<(), StoreError> {
+        if self.facts.config.retention != Retention::Interest {
+            return Ok(());
+        }
+        let mut from = self.store.state().first_sequence;
+        while let Some(message) = self.store.next(filter, from)? {
+            if !self.consumers.needs(message.sequence, &message.subject) {
+                self.remove(outside, effects, (message.sequence, false, RemoveReason::Acked))?;
+            }
+            from = message.sequence + 1;
+        }
+        Ok(())
+    }
+}
