@@ -11,6 +11,9 @@ use super::wire::{Put, Reader};
 /// Format of commands; another one is refused.
 const VERSION: u8 = 1;
 
+/// Bytes that are kept for the next command.
+const CAPACITY_KEPT: usize = 256;
+
 const DELIVERED: u8 = 1;
 const REDELIVERED: u8 = 2;
 const ACKED: u8 = 3;
@@ -109,6 +112,9 @@ impl Batch {
         out.put_signed(self.at.0);
         out.extend_from_slice(&self.bytes);
         self.bytes.clear();
+        if self.bytes.capacity() > CAPACITY_KEPT {
+            self.bytes = BytesMut::new();
+        }
         std::mem::take(&mut self.replies)
     }
 

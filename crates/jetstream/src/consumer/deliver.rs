@@ -90,7 +90,7 @@ impl Consumer {
         }
         self.settle_pulls(ctx, idle);
         if let Some(lead) = &mut self.lead {
-            lead.ready = false;
+            lead.rest();
             lead.deadlines.trim(&self.state, &self.settings);
         }
         false

@@ -17,8 +17,12 @@ use super::settings::keeps_messages;
 use super::{Consumer, Context, Settings};
 use crate::effect::{Effect, Send};
 
-/// Acknowledgement subjects are cut from blocks of this many bytes, so that few of them cost an allocation.
+/// Acknowledgement subjects are cut from blocks, so that few of them cost an allocation: the first of a turn is small, for the turn may be short.
+const SCRATCH_FIRST_BYTES: usize = 512;
+/// Size of the others.
 const SCRATCH_BYTES: usize = 8 * 1024;
+/// A block with less space than this is given up. Longer subjects make it grow.
+const SCRATCH_REST_BYTES: usize = 256;
 
 /// A consumer without clients goes this much later than its threshold says, at least and at most, so that many of them do not go at once.
 const INACTIVE_JITTER_MILLIS: std::ops::Range<u64> = 100..1_000;
@@ -49,9 +53,9 @@ pub(super) struct Lead {
     /// Who waits for each command that is proposed and not applied.
     pub(super) in_flight: VecDeque<Vec<Bytes>>,
     pub(super) pulls: Pulls,
-    pub(super) push: Option<Push>,
+    pub(super) push: Option<Box<Push>>,
     pub(super) pace: Pace,
-    pub(super) pin: Option<Pin>,
+    pub(super) pin: Option<Box<Pin>>,
     pub(super) letters: DeadLetters,
     pub(super) keys: Keys,
     /// Changes are written into commands.
@@ -77,11 +81,19 @@ pub(super) struct Lead {
 impl Lead {
     /// Cuts a string of bytes that `write` produces from the scratch block.
     pub(super) fn scratch(&mut self, write: impl FnOnce(&mut BytesMut)) -> Bytes {
-        if self.scratch.capacity() < SCRATCH_BYTES / 16 {
-            self.scratch = BytesMut::with_capacity(SCRATCH_BYTES);
+        if self.scratch.capacity() < SCRATCH_REST_BYTES {
+            let first = self.scratch.capacity() == 0;
+            self.scratch = BytesMut::with_capacity(if first { SCRATCH_FIRST_BYTES } else { SCRATCH_BYTES });
         }
         write(&mut self.scratch);
         self.scratch.split().freeze()
+    }
+
+    /// Gives back memory that only a busy consumer needs.
+    pub(super) fn rest(&mut self) {
+        self.ready = false;
+        self.scratch = BytesMut::new();
+        self.pulls.shrink();
     }
 
     /// Records a change of the state.
@@ -288,7 +300,7 @@ impl Consumer {
             lead.pace.not_before,
             lead.pin.as_ref().map(|pin| pin.until),
         ];
-        let push = lead.push.as_ref().and_then(Push::first_timeout);
+        let push = lead.push.as_ref().and_then(|push| push.first_timeout());
         own.into_iter().chain([push]).flatten().min()
     }
 
@@ -311,5 +323,17 @@ impl Consumer {
         if lead.inactive_at.is_some_and(|due| due <= now) {
             self.check_inactive(ctx, now);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_an_idle_consumer_holds_is_small() {
+        let config = size_of::<api::jetstream::consumer::ConsumerConfig>();
+        let sizes = [size_of::<Consumer>(), size_of::<Lead>(), config];
+        assert!(sizes.iter().sum::<usize>() <= 1_408, "{sizes:?}");
     }
 }

@@ -129,6 +129,9 @@ impl Deadlines {
                 return Some(Overdue::Redeliver(sequence));
             }
         }
+        if self.heap.is_empty() {
+            self.heap = BinaryHeap::new();
+        }
         None
     }
 }

@@ -62,7 +62,7 @@ impl Consumer {
         let id = random_text(ctx, ID_LENGTH);
         let until = now.saturating_add(self.pin_timeout());
         if let Some(lead) = &mut self.lead {
-            lead.pin = Some(Pin { id: id.as_str().into(), since: now, until });
+            lead.pin = Some(Box::new(Pin { id: id.as_str().into(), since: now, until }));
         }
         let advisory = ConsumerGroupPinned {
             account: ctx.facts.account().to_owned(),

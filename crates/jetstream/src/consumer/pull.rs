@@ -14,6 +14,8 @@ use super::{Consumer, Context};
 
 /// Pull requests that wait at one consumer, whatever its configuration says.
 const WAITING_MAX: usize = 1 << 20;
+/// Places for requests that a consumer keeps when none waits.
+const CAPACITY_KEPT: usize = 8;
 /// Highest number of a priority.
 const PRIORITY_MAX: i64 = 9;
 
@@ -115,6 +117,13 @@ impl Pulls {
 
     pub(super) fn first_timeout(&self) -> Option<Timestamp> {
         self.timeout
+    }
+
+    /// Gives back memory after many requests.
+    pub(super) fn shrink(&mut self) {
+        if self.waiting.is_empty() && self.waiting.capacity() > CAPACITY_KEPT {
+            self.waiting = VecDeque::new();
+        }
     }
 
     fn wanted(&self) -> u64 {

@@ -110,12 +110,12 @@ impl Consumer {
         let subject = Bytes::copy_from_slice(self.config.deliver_subject.as_bytes());
         let silence = self.config.idle_heartbeat.0;
         let flow = Flow { window: WINDOW_START, outstanding: 0, open: None, covered: 0 };
-        lead.push = Some(Push {
+        lead.push = Some(Box::new(Push {
             subject: subject.clone(),
             active: ctx.outside.has_interest(&subject),
             heartbeat_at: (silence > 0).then(|| Timestamp(now.0.saturating_add(silence))),
             flow: self.config.flow_control.then_some(flow),
-        });
+        }));
         ctx.effects.push(Effect::Watch(subject));
     }
 
