@@ -2,6 +2,8 @@
 //!
 //! A store is tested by a [`workload::Kind`], which opens it: for the first time, and again where it goes back to its last checkpoint.
 
+#![allow(clippy::unwrap_used, clippy::print_stdout, reason = "helpers of a test")]
+
 mod compare;
 mod file;
 mod memory;

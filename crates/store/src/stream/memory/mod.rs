@@ -265,3 +265,6 @@ impl StreamStore for MemoryStore {
         Vec::new()
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -144,6 +144,12 @@ impl Page {
         self.taken
     }
 
+    /// Bytes of it and of its messages, large ones left out.
+    #[cfg(test)]
+    pub(super) fn memory(&self) -> usize {
+        size_of::<Self>() + self.slots.capacity() * size_of::<Slot>() + self.taken
+    }
+
     /// Slots that it has.
     pub(super) fn slots(&self) -> usize {
         self.slots.len()

@@ -190,6 +190,13 @@ impl Pages {
         }
     }
 
+    /// Bytes of pages and of the messages in them, and what is left of the chunk.
+    #[cfg(test)]
+    pub(super) fn memory(&self) -> usize {
+        let pages: usize = self.leaves.iter().map(|leaf| leaf.page.memory()).sum();
+        self.leaves.capacity() * size_of::<Leaf>() + pages + self.chunk.capacity()
+    }
+
     fn scan_page(&self, at: usize) -> impl Iterator<Item = (usize, &Slot)> {
         let page = &self.leaves[at].page;
         let mut place = 0;

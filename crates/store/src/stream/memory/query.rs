@@ -27,11 +27,9 @@ enum About<'a> {
 impl MemoryStore {
     fn about<'a>(&self, filter: &'a Filter) -> About<'a> {
         let Filter::Any(patterns) = filter else { return About::All };
-        if patterns.iter().any(|pattern| **pattern == *b">") {
-            return About::All;
-        }
         if patterns.iter().any(|pattern| subject::has_wildcard(pattern)) {
-            return About::Matching(filter);
+            let all = self.subjects.index().lets_all_through(filter);
+            return if all { About::All } else { About::Matching(filter) };
         }
         if let [one] = patterns.as_slice() {
             return About::One(self.subjects.index().id(one));

@@ -1,21 +1,22 @@
 //! The subjects of a stream: from a literal to its counters in about three reads of memory, and in order of the bytes for filters.
 //!
-//! A subject costs about 60 bytes beside its own: a record of 40 bytes, a bucket and a place in the order of four bytes each (plus what is empty),
+//! A subject costs about 60 bytes beside its own: a record of 40 bytes, a bucket of four, a place in the order of eight (plus what is empty),
 //! and the head of its bytes. Neighbours that start with the same tokens share them.
 //!
 //! The index keeps what it is told and knows no messages. When a message goes, the store that uses the index finds the subject's
 //! new `first` and `last` and writes them; it may do so when it needs them, and tells then by a mark of its own that they are old.
 
+mod keys;
 mod order;
 mod select;
 mod table;
 mod tails;
 
-use std::cmp::Ordering;
 use std::hash::BuildHasher;
 
 use hashbrown::DefaultHashBuilder;
 
+use self::keys::{Name, Names};
 use self::order::{Order, Position};
 use self::table::{Entry, Table};
 use self::tails::{Tails, for_each_record};
@@ -31,6 +32,25 @@ const DISTANCE: usize = 8;
 struct Prefix {
     bytes: Box<[u8]>,
     users: u32,
+}
+
+/// The bytes of each subject.
+struct Known<'a> {
+    table: &'a Table,
+    tails: &'a Tails,
+    prefixes: &'a [Prefix],
+}
+
+impl Names for Known<'_> {
+    #[inline]
+    fn name(&self, id: SubjectId) -> Name<'_> {
+        name_of(self.table.get(id), self.tails, self.prefixes)
+    }
+}
+
+#[inline]
+fn name_of<'a>(entry: &Entry, tails: &'a Tails, prefixes: &'a [Prefix]) -> Name<'a> {
+    Name { prefix: &prefixes[entry.prefix as usize].bytes, tail: tails.get(entry.tail) }
 }
 
 /// Number of a subject, from 0, small. It stays while the subject is in the index; afterwards another may get it.
@@ -102,9 +122,7 @@ impl SubjectIndex {
 
     /// Appends the bytes of a subject by number. The number must be in use.
     pub fn append_bytes(&self, id: SubjectId, to: &mut Vec<u8>) {
-        let entry = self.table.get(id);
-        to.extend_from_slice(&self.prefixes[entry.prefix as usize].bytes);
-        to.extend_from_slice(self.tails.get(entry.tail));
+        self.name(id).append_to(to);
     }
 
     /// Counts one more message, newer than all others of its subject. Tells the number and what the counters were, if the subject was there.
@@ -149,8 +167,9 @@ impl SubjectIndex {
 
     /// Forgets a subject whose number and bytes are known to belong together, and tells what its counters were.
     pub fn forget_known(&mut self, id: SubjectId, literal: &[u8]) -> SubjectState {
-        if let Ok(position) = self.order.find(|other| self.compare(other, literal)) {
-            self.order.remove(position);
+        let known = Known { table: &self.table, tails: &self.tails, prefixes: &self.prefixes };
+        if let Ok(position) = self.order.find(literal, &known) {
+            self.order.remove(position, &known);
         }
         let entry = self.table.remove(id);
         self.tails.release(entry.tail);
@@ -173,30 +192,29 @@ impl SubjectIndex {
         })
     }
 
-    /// The subject with a number, compared to a literal.
-    fn compare(&self, id: SubjectId, literal: &[u8]) -> Ordering {
-        let entry = self.table.get(id);
-        let prefix = &*self.prefixes[entry.prefix as usize].bytes;
-        let shared = prefix.len().min(literal.len());
-        prefix[..shared].cmp(&literal[..shared]).then_with(|| {
-            if prefix.len() > literal.len() {
-                return Ordering::Greater;
-            }
-            self.tails.get(entry.tail).cmp(&literal[shared..])
-        })
+    #[inline]
+    fn name(&self, id: SubjectId) -> Name<'_> {
+        name_of(self.table.get(id), &self.tails, &self.prefixes)
+    }
+
+    /// Where a literal is in order, or belongs.
+    fn seek(&self, literal: &[u8]) -> Position {
+        let known = Known { table: &self.table, tails: &self.tails, prefixes: &self.prefixes };
+        match self.order.find(literal, &known) {
+            Ok(position) | Err(position) => position,
+        }
     }
 
     fn insert(&mut self, hash: u32, literal: &[u8], state: SubjectState) -> SubjectId {
-        let position = match self.order.find(|other| self.compare(other, literal)) {
-            Ok(position) | Err(position) => position,
-        };
+        let position = self.seek(literal);
         let prefix = self.choose_prefix(position, literal);
         let id = self.table.next_number();
         let start = self.prefixes[prefix as usize].bytes.len();
         self.prefixes[prefix as usize].users += 1;
         let tail = self.tails.store(id, &literal[start..]);
         self.table.insert(Entry::new(state, prefix, tail, hash));
-        self.order.insert(position, id);
+        let known = Known { table: &self.table, tails: &self.tails, prefixes: &self.prefixes };
+        self.order.insert(position, id, literal, &known);
         self.tidy_tails();
         id
     }
@@ -207,7 +225,7 @@ impl SubjectIndex {
             self.prefixes.push(Prefix::default());
         }
         let (mut best, mut taken) = (0, 0);
-        let neighbours = [self.order.before(position), self.order.at(position).map(|(id, _)| id)];
+        let neighbours = [self.order.before(position), self.order.at(position)];
         for id in neighbours.into_iter().flatten() {
             let number = self.table.get(id).prefix;
             let prefix = &*self.prefixes[number as usize].bytes;
@@ -216,8 +234,7 @@ impl SubjectIndex {
             }
         }
         let further = self.order.at_distance(position, DISTANCE);
-        let shared =
-            further.into_iter().flatten().map(|id| self.shared_tokens(self.table.get(id), literal)).max();
+        let shared = further.into_iter().flatten().map(|id| self.shared_tokens(id, literal)).max();
         let shared = shared.unwrap_or(0);
         if shared < taken + MIN_SHARED {
             return best;
@@ -232,10 +249,8 @@ impl SubjectIndex {
     }
 
     /// Length of the whole tokens with their separators that a subject and a literal start with.
-    fn shared_tokens(&self, entry: &Entry, literal: &[u8]) -> usize {
-        let prefix = &*self.prefixes[entry.prefix as usize].bytes;
-        let other = prefix.iter().chain(self.tails.get(entry.tail));
-        let same = other.zip(literal).take_while(|(left, right)| left == right).count();
+    fn shared_tokens(&self, id: SubjectId, literal: &[u8]) -> usize {
+        let same = self.name(id).shared(literal);
         literal[..same].iter().rposition(|byte| *byte == b'.').map_or(0, |at| at + 1)
     }
 

@@ -5,10 +5,12 @@
 
 use std::ops::ControlFlow;
 
-use super::order::{Order, Position};
+use super::order::Position;
 use super::{SubjectId, SubjectIndex};
 use crate::stream::{Filter, SubjectState};
 
+/// So many subjects are read together.
+const AHEAD: usize = 16;
 /// So many subjects in a row that do not match are walked over before the next that could is looked up.
 const WALK: usize = 16;
 
@@ -116,14 +118,14 @@ impl SubjectIndex {
     ) -> bool {
         let mut walk = Walk { visit, budget };
         let done = match filter {
-            Filter::All => self.walk_all(Order::start(), None, &mut walk),
+            Filter::All => self.walk_all(b"", &mut walk),
             Filter::Any(patterns) => ranges(patterns).iter().try_for_each(|range| {
                 if range.exact {
                     walk.look()?;
                     self.id(range.start)
                         .map_or(ControlFlow::Continue(()), |id| walk.visit(id, self.state(id)))
                 } else if range.all {
-                    self.walk_all(self.seek(range.start), Some(range.start), &mut walk)
+                    self.walk_all(range.start, &mut walk)
                 } else {
                     self.walk_matching(range.start, patterns, &mut walk)
                 }
@@ -132,31 +134,35 @@ impl SubjectIndex {
         !matches!(done, ControlFlow::Break(Stop::Budget))
     }
 
-    fn seek(&self, literal: &[u8]) -> Position {
-        match self.order.find(|other| self.compare(other, literal)) {
-            Ok(position) | Err(position) => position,
-        }
+    /// Does the filter let every subject through? May say no where that would take long to find out.
+    pub fn lets_all_through(&self, filter: &Filter) -> bool {
+        let Filter::Any(patterns) = filter else { return true };
+        let (Some(first), Some(last)) = (self.order.at(Position::default()), self.order.last()) else {
+            return true;
+        };
+        let (first, last) = (self.name(first), self.name(last));
+        // What is between two subjects that start so starts so too.
+        let mut ranges =
+            patterns.iter().map(|pattern| Range::of(pattern)).filter(|range| !range.exact && range.all);
+        ranges.any(|range| first.starts_with(range.start) && last.starts_with(range.start))
     }
 
-    fn starts_with(&self, id: SubjectId, start: &[u8]) -> bool {
-        let entry = self.table.get(id);
-        let prefix = &*self.prefixes[entry.prefix as usize].bytes;
-        match start.strip_prefix(prefix) {
-            Some(rest) => self.tails.get(entry.tail).starts_with(rest),
-            None => prefix.starts_with(start),
-        }
-    }
-
-    /// Every subject from a position on that starts with `start`.
-    fn walk_all(&self, from: Position, start: Option<&[u8]>, walk: &mut Walk<'_>) -> ControlFlow<Stop> {
-        let mut position = from;
-        while let Some((id, next)) = self.order.at(position) {
-            if start.is_some_and(|start| !self.starts_with(id, start)) {
-                break;
-            }
-            walk.look()?;
-            walk.visit(id, self.state(id))?;
+    /// Every subject that starts with these whole tokens.
+    fn walk_all(&self, start: &[u8], walk: &mut Walk<'_>) -> ControlFlow<Stop> {
+        let end = after(start).and_then(|end| self.order.at(self.seek(&end)));
+        let mut position = self.seek(start);
+        while let Some((ids, next)) = self.order.run(position) {
             position = next;
+            for ids in ids.chunks(AHEAD) {
+                self.read_ahead(ids, false);
+                for id in ids {
+                    if Some(*id) == end {
+                        return ControlFlow::Continue(());
+                    }
+                    walk.look()?;
+                    walk.visit(*id, self.state(*id))?;
+                }
+            }
         }
         ControlFlow::Continue(())
     }
@@ -164,32 +170,48 @@ impl SubjectIndex {
     /// Every subject that starts with `start` and matches one of the patterns.
     fn walk_matching(&self, start: &[u8], patterns: &[Box<[u8]>], walk: &mut Walk<'_>) -> ControlFlow<Stop> {
         let mut position = self.seek(start);
-        let mut bytes = Vec::new();
-        let mut missed = 0;
-        while let Some((id, next)) = self.order.at(position) {
+        let (mut bytes, mut missed) = (Vec::new(), 0);
+        'runs: while let Some((ids, next)) = self.order.run(position) {
             position = next;
-            bytes.clear();
-            self.append_bytes(id, &mut bytes);
-            if !bytes.starts_with(start) {
-                break;
-            }
-            walk.look()?;
-            if patterns.iter().any(|pattern| subject::matches(&bytes, pattern)) {
-                missed = 0;
-                walk.visit(id, self.state(id))?;
-                continue;
-            }
-            missed += 1;
-            if missed == WALK {
-                missed = 0;
-                let nearest = patterns.iter().filter_map(|pattern| next_possible(&bytes, pattern)).min();
-                let Some(nearest) = nearest else { break };
-                if nearest > bytes {
-                    position = self.seek(&nearest);
+            for ids in ids.chunks(AHEAD) {
+                self.read_ahead(ids, true);
+                for id in ids {
+                    bytes.clear();
+                    self.name(*id).append_to(&mut bytes);
+                    if !bytes.starts_with(start) {
+                        return ControlFlow::Continue(());
+                    }
+                    walk.look()?;
+                    if patterns.iter().any(|pattern| subject::matches(&bytes, pattern)) {
+                        missed = 0;
+                        walk.visit(*id, self.state(*id))?;
+                        continue;
+                    }
+                    missed += 1;
+                }
+                if missed >= WALK {
+                    missed = 0;
+                    let nearest = patterns.iter().filter_map(|pattern| next_possible(&bytes, pattern)).min();
+                    let Some(nearest) = nearest else { return ControlFlow::Continue(()) };
+                    if nearest > bytes {
+                        position = self.seek(&nearest);
+                        continue 'runs;
+                    }
                 }
             }
         }
         ControlFlow::Continue(())
+    }
+
+    /// Reads what is about to be read one by one: waiting for memory once for all is much faster than once for each.
+    #[inline]
+    fn read_ahead(&self, ids: &[SubjectId], bytes: bool) {
+        let entries = ids.iter().fold(0, |sum, id| sum ^ self.table.get(*id).hash);
+        std::hint::black_box(entries);
+        if bytes {
+            let tails = ids.iter().fold(0, |sum, id| sum ^ self.tails.touch(self.table.get(*id).tail));
+            std::hint::black_box(tails);
+        }
     }
 }
 

@@ -55,6 +55,13 @@ impl Tails {
         &record[at..at + length]
     }
 
+    /// Some byte at an address.
+    #[inline]
+    pub(super) fn touch(&self, address: u32) -> u8 {
+        let (number, start) = split(address);
+        self.segments[number].bytes[start]
+    }
+
     /// Lets go of the bytes at an address.
     pub(super) fn release(&mut self, address: u32) {
         let (number, start) = split(address);
