@@ -27,6 +27,7 @@ mod cli;
 mod cluster;
 mod compare;
 mod core_protocol;
+mod jetstream;
 mod monitor;
 mod reload;
 mod system;

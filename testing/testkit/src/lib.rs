@@ -10,9 +10,11 @@ mod client;
 mod cluster;
 mod frame;
 pub mod http;
+pub mod jetstream;
 mod proxy;
 mod server;
 mod target;
+pub mod transcript;
 mod wait;
 
 pub use client::{Client, Io};

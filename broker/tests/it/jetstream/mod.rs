@@ -1,0 +1,48 @@
+//! JetStream on one server. What clients see is kept as transcripts, recorded from the reference and compared byte for
+//! byte (`testkit::transcript`); what needs many turns, several clients or a crash is code.
+
+use std::path::PathBuf;
+
+use crate::target;
+
+/// A test for each named section of a transcript file, and one that no section was forgotten.
+macro_rules! transcripts {
+    ($file:literal: $($section:ident),+ $(,)?) => {
+        $(
+            #[tokio::test]
+            async fn $section() {
+                crate::jetstream::play($file, stringify!($section)).await;
+            }
+        )+
+
+        #[test]
+        fn every_section_is_a_test() {
+            crate::jetstream::check_sections($file, &[$(stringify!($section)),+]);
+        }
+    };
+}
+
+mod api;
+mod direct;
+mod messages;
+mod publish;
+mod stream;
+
+/// Where a transcript is.
+fn transcript(name: &str) -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR"))
+        .join("tests/it/jetstream/transcripts")
+        .join(format!("{name}.txt"))
+}
+
+async fn play(file: &str, section: &str) {
+    testkit::transcript::play(&target(), &transcript(file), section).await;
+}
+
+fn check_sections(file: &str, listed: &[&str]) {
+    let mut listed: Vec<String> = listed.iter().map(|&name| name.to_owned()).collect();
+    let mut sections = testkit::transcript::sections(&transcript(file));
+    listed.sort();
+    sections.sort();
+    assert_eq!(sections, listed);
+}
