@@ -1,5 +1,7 @@
 //! The log against a plain model, on a disk that fails by seed: what was synced comes back, what was not comes back as a prefix or not at all.
 
+#![allow(clippy::unwrap_used, reason = "helpers of a test")]
+
 use std::collections::BTreeMap;
 use std::fmt::{self, Debug};
 use std::path::{Path, PathBuf};
@@ -103,9 +105,10 @@ impl Model {
             Logged::HardState(group, state) => {
                 self.groups.entry(*group).or_default().hard_state = Some(*state);
             }
+            Logged::Released(_, 0, _) => {}
             Logged::Released(group, index, term) => {
                 let group = self.groups.entry(*group).or_default();
-                if *index > 0 && *index >= group.released.0 {
+                if *index >= group.released.0 {
                     group.released = (*index, *term);
                     group.entries = group.entries.split_off(&(index + 1));
                 }
@@ -167,7 +170,7 @@ impl Run {
         let entropy = Arc::new(SeededEntropy::new(self.random.below(u64::MAX)));
         let key = |number: u64| MasterKey::new(format!("key {number}").as_bytes());
         let crypt = (self.key > 0).then(|| {
-            let cipher = if self.key % 2 == 0 { Cipher::Aes256Gcm } else { Cipher::ChaCha20Poly1305 };
+            let cipher = if self.key.is_multiple_of(2) { Cipher::Aes256Gcm } else { Cipher::ChaCha20Poly1305 };
             Arc::new(Keyring::new(cipher, key(self.key), Some(key(self.key - 1)), entropy.clone()))
         });
         Options { segment_bytes: SEGMENT_BYTES_MIN, crypt, entropy }

@@ -25,6 +25,9 @@ impl Wal {
                 return Err(Error::Order { group, index, released, last });
             }
         }
+        if matches!(record, Record::Released { index: 0, .. }) {
+            return Ok(());
+        }
         let result = self.append_unchecked(record);
         self.keep_failure(result)
     }

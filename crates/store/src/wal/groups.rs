@@ -173,7 +173,7 @@ impl Table {
             Record::Released { group: id, index, term } => {
                 let newest = self.touch(id);
                 let group = self.groups.entry(id).or_default();
-                if index > 0 && index >= group.released {
+                if index >= group.released {
                     group.released = index;
                     group.released_term = term;
                     group.released_segment = newest;

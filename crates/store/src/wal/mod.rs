@@ -111,7 +111,7 @@ pub enum Record<'a> {
     Released {
         /// Whose.
         group: GroupId,
-        /// Grows; lower ones have no effect.
+        /// Grows; lower ones have no effect, and neither has zero.
         index: u64,
         /// Of the entry at `index`.
         term: u64,
