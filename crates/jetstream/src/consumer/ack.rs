@@ -132,7 +132,7 @@ fn delay(text: &[u8]) -> Option<i64> {
 impl Consumer {
     /// A client answers a delivery. It is told when that lasts, if it gave a subject for that.
     pub fn handle_ack(&mut self, ctx: &mut Context<'_>, ack: &AckTokens, reply: Option<&Bytes>, body: &[u8]) {
-        if self.lead.is_none() || self.is_unacknowledged() {
+        if self.lead.is_none() || matches!(self.settings.ack, AckPolicy::None | AckPolicy::FlowControl) {
             return;
         }
         let sequence = ack.stream_sequence;
@@ -219,6 +219,7 @@ impl Consumer {
         self.dirty = true;
         let Some(lead) = &mut self.lead else { return };
         lead.queue.remove(&sequence);
+        lead.finished(&self.state, sequence);
         lead.record(Operation::Acked { first: sequence, count: 1 }, now);
         // A place among the pending messages became free, perhaps.
         lead.ready = true;
@@ -257,6 +258,7 @@ impl Consumer {
         }
         self.dirty = true;
         if let Some(lead) = &mut self.lead {
+            lead.finished(&self.state, sequence);
             lead.record(Operation::AckedUpTo { sequence }, now);
             lead.ready = true;
         }

@@ -156,6 +156,7 @@ impl Consumer {
             state,
             extensions: super::Extensions::default(),
             dirty: false,
+            fresh: false,
             lead: None,
         })
     }

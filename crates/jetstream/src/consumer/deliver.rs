@@ -257,6 +257,9 @@ impl Consumer {
         let operation = if candidate.delivery == 1 {
             lead.taken(state, sequence);
             state.deliver(sequence, position, at, tracked);
+            if !tracked {
+                lead.floor = state.floor();
+            }
             lead.keys.delivered(settings, &candidate.message.subject, sequence);
             Operation::Delivered { first: sequence, count: 1, position }
         } else {

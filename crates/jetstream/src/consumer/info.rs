@@ -4,7 +4,6 @@ use api::Time;
 use api::duration::Nanos;
 use api::jetstream::consumer::{ConsumerInfo, PriorityGroupState, PriorityPolicy, SequenceInfo};
 use store::Timestamp;
-use store::stream::Filter;
 
 use super::{Consumer, Context};
 
@@ -34,7 +33,7 @@ impl Consumer {
             ..ConsumerInfo::default()
         };
         let state = &self.state;
-        let floor = state.floor();
+        let floor = self.ack_floor();
         info.delivered = SequenceInfo {
             consumer_seq: state.delivered.consumer,
             stream_seq: state.delivered.stream,
@@ -43,10 +42,6 @@ impl Consumer {
         info.ack_floor =
             SequenceInfo { consumer_seq: floor.consumer, stream_seq: floor.stream, last_active: None };
         let Some(lead) = &mut self.lead else { return info };
-        if self.settings.filter == Filter::All {
-            // Without a filter, what was passed over for being deleted counts as delivered.
-            info.delivered.stream_seq = info.delivered.stream_seq.max(lead.next.saturating_sub(1));
-        }
         info.delivered.last_active = lead.delivered_at.map(time);
         info.ack_floor.last_active = lead.acked_at.map(time);
         info.num_waiting = lead.pulls.sweep(ctx, now) as i64;

@@ -14,7 +14,7 @@ use super::pull::Pulls;
 use super::push::{Pace, Push};
 use super::redeliver::DeadLetters;
 use super::settings::keeps_messages;
-use super::{Consumer, Context, Settings};
+use super::{Consumer, Context, Position, Settings, State};
 use crate::effect::{Effect, Send};
 
 /// Acknowledgement subjects are cut from blocks, so that few of them cost an allocation: the first of a turn is small, for the turn may be short.
@@ -46,6 +46,8 @@ pub(super) struct Lead {
     /// Where the search for the next new message begins.
     pub(super) next: u64,
     pub(super) remaining: Remaining,
+    /// What people see as the acknowledgement floor.
+    pub(super) floor: Position,
     /// To be delivered again, in this order.
     pub(super) queue: BTreeSet<u64>,
     pub(super) deadlines: Deadlines,
@@ -87,6 +89,13 @@ impl Lead {
         }
         write(&mut self.scratch);
         self.scratch.split().freeze()
+    }
+
+    /// A message is done: the floor moves if none that is open lies before it.
+    pub(super) fn finished(&mut self, state: &State, sequence: u64) {
+        if state.pending.first_key_value().is_none_or(|(first, _)| sequence < *first) {
+            self.floor = state.floor();
+        }
     }
 
     /// Gives back memory that only a busy consumer needs.
@@ -156,6 +165,7 @@ impl Consumer {
         let mut lead = Lead {
             next: self.state.delivered.stream.saturating_add(1),
             remaining: Remaining::default(),
+            floor: self.state.floor(),
             queue: BTreeSet::new(),
             deadlines: Deadlines::default(),
             batch: Batch::default(),
@@ -187,6 +197,9 @@ impl Consumer {
         self.count_keys(ctx);
         self.start_push(ctx, now);
         self.set_pause(now);
+        if std::mem::take(&mut self.fresh) && self.pause_remaining(now).is_some() {
+            self.advise_paused(ctx, now);
+        }
         self.arm_inactive(ctx, now);
     }
 
@@ -314,10 +327,8 @@ impl Consumer {
         self.push_timeout(ctx, now);
         let Some(lead) = &mut self.lead else { return };
         if lead.pulls.first_timeout().is_some_and(|due| due <= now) {
-            let last = super::state::Position {
-                consumer: self.state.delivered.consumer,
-                stream: lead.next.saturating_sub(1),
-            };
+            let last =
+                Position { consumer: self.state.delivered.consumer, stream: lead.next.saturating_sub(1) };
             lead.pulls.handle_timeout(ctx, now, last);
         }
         if lead.inactive_at.is_some_and(|due| due <= now) {

@@ -15,6 +15,9 @@ use super::settings::Settings;
 use super::{Consumer, Context, RemoveReason};
 use crate::effect::Effect;
 
+/// Why a message that left the stream is not delivered again.
+const REMOVED_TEXT: &str = "Unacknowledged message was deleted";
+
 impl Consumer {
     /// A message left the store.
     pub fn handle_removed(&mut self, ctx: &mut Context<'_>, removed: &Removed, reason: RemoveReason) {
@@ -43,15 +46,14 @@ impl Consumer {
         lead.queue.remove(&sequence);
         lead.keys.finished(&self.settings, &removed.subject);
         lead.ready = true;
-        let text = match reason {
-            RemoveReason::Limits => "Message deleted by stream limits",
-            RemoveReason::Deleted => "Unacknowledged message was deleted",
-            RemoveReason::Purged | RemoveReason::Acked => return,
-        };
+        lead.finished(&self.state, sequence);
+        if reason == RemoveReason::Acked {
+            return;
+        }
         lead.acked_at = Some(ctx.outside.now());
         let delivery =
             Delivery { stream: sequence, consumer: pending.position, count: u64::from(pending.count) };
-        self.advise_terminated(ctx, delivery, text);
+        self.advise_terminated(ctx, delivery, REMOVED_TEXT);
     }
 
     /// All messages up to this one left the store.
@@ -62,6 +64,7 @@ impl Consumer {
         let Some(lead) = &mut self.lead else { return };
         lead.queue = lead.queue.split_off(&up_to.saturating_add(1));
         lead.next = lead.next.max(up_to.saturating_add(1));
+        lead.finished(&self.state, up_to);
         lead.acked_at = Some(now);
         lead.ready = true;
         self.recount();
@@ -120,6 +123,7 @@ impl Consumer {
         self.dirty = true;
         let Some(lead) = &mut self.lead else { return };
         lead.next = start;
+        lead.floor = self.state.floor();
         lead.queue.clear();
         lead.forget_turn(ctx);
         lead.ready = true;
@@ -133,7 +137,7 @@ impl Consumer {
     /// Whether a client may set the consumer back to `sequence` (zero: to the first message that is not done), and where it goes on then.
     pub fn check_reset(&self, ctx: &Context<'_>, sequence: u64) -> Result<u64, ApiError> {
         if sequence == 0 {
-            return Ok(self.state.floor().stream.saturating_add(1));
+            return Ok(self.ack_floor().stream.saturating_add(1));
         }
         let refused = |text: &str| ErrorCode::CONSUMER_INVALID_RESET.because(text);
         match self.config.deliver_policy {

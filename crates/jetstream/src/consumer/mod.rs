@@ -85,7 +85,7 @@ pub enum RemoveReason {
     Limits,
     /// Somebody deleted it.
     Deleted,
-    /// It was purged or rolled up.
+    /// It was purged by subject, or rolled up.
     Purged,
     /// Nobody needs it.
     Acked,
@@ -109,6 +109,8 @@ pub struct Consumer {
     extensions: Extensions,
     /// The state changed since the last checkpoint.
     dirty: bool,
+    /// It never led: whoever listens is told if it begins paused.
+    fresh: bool,
     lead: Option<Box<Lead>>,
 }
 
@@ -123,7 +125,7 @@ impl Consumer {
         let settings = Settings::new(&config);
         let state = start::state(ctx.store, &config, &settings.filter)?;
         let extensions = Extensions::default();
-        Ok(Self { name, created, config, settings, state, extensions, dirty: true, lead: None })
+        Ok(Self { name, created, config, settings, state, extensions, dirty: true, fresh: true, lead: None })
     }
 
     /// Its name.
@@ -146,9 +148,10 @@ impl Consumer {
         &self.settings.filter
     }
 
-    /// Everything up to here is done.
+    /// Everything up to here is done, as people see it: it moves when something below the first open message is finished, not when a delivery
+    /// shows that more was done.
     pub fn ack_floor(&self) -> Position {
-        self.state.floor()
+        self.lead.as_ref().map_or_else(|| self.state.floor(), |lead| lead.floor)
     }
 
     /// The newest delivery.

@@ -4,7 +4,6 @@
 
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, BinaryHeap};
-use std::ops::RangeInclusive;
 
 use store::Timestamp;
 use store::stream::{Error, Filter, StreamStore};
@@ -56,11 +55,6 @@ impl Remaining {
         if sequence <= self.through {
             self.count = self.count.saturating_sub(1);
         }
-    }
-
-    /// Sequences that are counted already, from `next` on.
-    pub(super) fn counted(&self, next: u64) -> RangeInclusive<u64> {
-        next..=self.through
     }
 }
 

@@ -106,6 +106,7 @@ impl Consumer {
         self.dirty = true;
         let Some(lead) = &mut self.lead else { return };
         lead.queue.remove(&sequence);
+        lead.finished(&self.state, sequence);
         lead.ready = true;
         if lead.replicated {
             lead.record(Operation::Exhausted { sequence }, now);

@@ -18,8 +18,9 @@ pub(super) fn state(
     let start = match config.deliver_policy {
         DeliverPolicy::All => begin,
         DeliverPolicy::New => end,
-        DeliverPolicy::Last => store.last(filter, held.last_sequence)?.unwrap_or(end),
-        DeliverPolicy::ByStartSequence => config.opt_start_seq.clamp(begin, end),
+        DeliverPolicy::Last => store.last(filter, held.last_sequence)?.unwrap_or(begin),
+        // Beyond the end it waits for that sequence.
+        DeliverPolicy::ByStartSequence => config.opt_start_seq.max(begin),
         DeliverPolicy::ByStartTime => {
             let nanos = config.opt_start_time.map_or(0, api::Time::unix_nanos);
             let time = i64::try_from(nanos).unwrap_or(if nanos < 0 { i64::MIN } else { i64::MAX });
