@@ -342,7 +342,6 @@ impl Stream {
             Command::CreateConsumer { id, created, name, config } => {
                 let config: Arc<ConsumerConfig> = Arc::new(serde_json::from_slice(config)?);
                 self.dirty = true;
-                effects.push(Effect::ConsumerAdded((*name).into(), config.clone()));
                 let leading = self.leading;
                 let (consumers, mut ctx) = self.split(outside, effects);
                 let consumer = Consumer::new(&mut ctx, (*name).into(), config, *created)?;
@@ -375,7 +374,6 @@ impl Stream {
                 let (consumers, mut ctx) = self.split(outside, effects);
                 if let Some(consumer) = consumers.remove(&mut ctx, *id) {
                     let filter: Filter = consumer.filter().clone();
-                    effects.push(Effect::ConsumerRemoved(consumer.name().into()));
                     self.sweep(outside, effects, &filter)?;
                 }
                 self.dirty = true;

@@ -31,8 +31,8 @@ const FLOW_SHARED: u64 = 500;
 pub(super) struct Fast {
     /// Highest sequence in the batch that was seen.
     last: u64,
-    /// Sequence in the stream of the newest message of the batch, and its sequence in the batch.
-    stored: Option<(u64, u64)>,
+    /// Sequence in the stream of the newest message of the batch; zero if none was stored.
+    stored: u64,
     /// Messages of a group that the client wants at most.
     flow: u64,
     /// Messages of the group that is open.
@@ -132,7 +132,7 @@ impl Stream {
         }
         if pattern.sequence < expected || (pattern.sequence > expected && pattern.gap_fails) {
             send_gap(effects, &reply, expected, pattern.sequence);
-            self.finish_fast(outside, effects, (&pattern.id, reply));
+            self.finish_fast(outside, effects, (&pattern.id, reply, expected - 1));
             return Ok(());
         }
         let verdict = if pattern.operation == Operation::CommitBefore {
@@ -157,7 +157,7 @@ impl Stream {
         self.touch_fast(outside, &pattern);
         match verdict {
             Some(verdict) => self.store_fast(outside, effects, (verdict, (publish, subject, reply), pattern)),
-            None => self.finish_fast(outside, effects, (&pattern.id, reply)),
+            None => self.finish_fast(outside, effects, (&pattern.id, reply, pattern.sequence - 1)),
         }
         Ok(())
     }
@@ -172,7 +172,7 @@ impl Stream {
         let alone = self.batches.fast.is_empty();
         let batch = Fast {
             last: 0,
-            stored: None,
+            stored: 0,
             flow: pattern.flow,
             group: if alone { pattern.flow.min(FLOW_SHARED) } else { 1 },
             acknowledged: 0,
@@ -218,14 +218,14 @@ impl Stream {
                 if commits {
                     self.close_fast(outside, &pattern.id);
                 } else if let Some(batch) = self.batches.fast.get_mut(&pattern.id) {
-                    batch.stored = Some((sequence, pattern.sequence));
+                    batch.stored = sequence;
                 }
             }
             Ok(Verdict::Duplicate(first)) => {
                 if let Some(batch) = self.batches.fast.get_mut(&pattern.id) {
-                    batch.stored = Some((first, pattern.sequence));
+                    batch.stored = first;
                     if commits {
-                        self.finish_fast(outside, effects, (&pattern.id, reply));
+                        self.finish_fast(outside, effects, (&pattern.id, reply, pattern.sequence));
                     }
                 } else {
                     self.answer_duplicate(effects, Some(reply), first);
@@ -256,15 +256,15 @@ impl Stream {
         );
         send(effects, &reply, body);
         if ends {
-            self.finish_fast(outside, effects, (&pattern.id, reply));
+            self.finish_fast(outside, effects, (&pattern.id, reply, pattern.sequence - 1));
         }
     }
 
-    /// Ends a batch at its newest stored message, of which the publisher hears when it is durable.
-    fn finish_fast(&mut self, outside: &dyn Outside, effects: &mut Effects, batch: (&Bytes, Bytes)) {
-        let (id, reply) = batch;
+    /// Ends a batch after so many messages. The publisher hears of it when the newest one stored is durable.
+    fn finish_fast(&mut self, outside: &dyn Outside, effects: &mut Effects, batch: (&Bytes, Bytes, u64)) {
+        let (id, reply, count) = batch;
         let Some(batch) = self.close_fast(outside, id) else { return };
-        let (sequence, count) = batch.stored.unwrap_or_default();
+        let sequence = batch.stored;
         let detailed = Detailed { reply, value: None, batch: Some((id.clone(), count)) };
         let payload = self.acks.detailed(sequence, &detailed);
         let message = Send { subject: detailed.reply, reply: None, headers: Bytes::new(), payload };
@@ -283,7 +283,7 @@ impl Stream {
         if pattern.sequence >= expected {
             send_gap(effects, &reply, expected, pattern.sequence + 1);
             if pattern.gap_fails {
-                return self.finish_fast(outside, effects, (&pattern.id, reply));
+                return self.finish_fast(outside, effects, (&pattern.id, reply, expected - 1));
             }
         }
         self.touch_fast(outside, pattern);
