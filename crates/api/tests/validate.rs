@@ -344,7 +344,7 @@ fn replicas_count_for_an_account_without_tiers() {
     assert_eq!(refused(judge(&server, 3, 67)).0, 10_047);
     judge(&server, 1, 100).unwrap();
     assert_eq!(refused(judge(&server, 1, 101)).0, 10_047);
-    assert_eq!(refused(judge(&ServerLimits { reserved_storage: 1, ..server.clone() }, 1, 100)).0, 10_047);
+    assert_eq!(refused(judge(&ServerLimits { reserved_storage: 1, ..server }, 1, 100)).0, 10_047);
     assert_eq!(refused(judge(&ServerLimits { clustered: false, ..server }, 3, 66)).0, 10_074);
 }
 

@@ -7,30 +7,36 @@ use serde::{Deserialize, Serialize};
 use crate::optional::is_zero;
 
 /// Use and limits of an account. With tiers, these are sums without limits.
+// Some members have no default, so that a response without them is seen to be without this.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
 pub struct AccountStats {
     /// Bytes of streams in memory.
     pub memory: u64,
     /// Bytes of streams on disk.
     pub storage: u64,
     /// Bytes in memory that streams may grow to.
+    #[serde(default)]
     pub reserved_memory: u64,
     /// Bytes on disk that streams may grow to.
+    #[serde(default)]
     pub reserved_storage: u64,
     /// Streams.
+    #[serde(default)]
     pub streams: i64,
     /// Consumers.
+    #[serde(default)]
     pub consumers: i64,
     /// What the account may use.
+    #[serde(default)]
     pub limits: Limits,
     /// Domain of the server.
-    #[serde(skip_serializing_if = "is_zero")]
+    #[serde(default, skip_serializing_if = "is_zero")]
     pub domain: String,
     /// Requests of the account.
+    #[serde(default)]
     pub api: ApiStats,
     /// Use and limits by number of replicas: `R1`, `R3`.
-    #[serde(skip_serializing_if = "is_zero")]
+    #[serde(default, skip_serializing_if = "is_zero")]
     pub tiers: BTreeMap<String, Tier>,
 }
 

@@ -36,7 +36,7 @@ policy! {
 }
 
 /// An advisory with its head: type, id and time.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Advisory<T> {
     /// [`Kind::TYPE`].
@@ -68,7 +68,7 @@ pub trait Kind: Serialize {
 macro_rules! advisory {
     ($(#[$doc:meta])* $name:ident = $kind:literal { $($(#[$field_doc:meta])* $field:ident: $type:ty,)* }) => {
         $(#[$doc])*
-        #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+        #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
         #[serde(default)]
         pub struct $name {
             $($(#[$field_doc])* pub $field: $type,)*

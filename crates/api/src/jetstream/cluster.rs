@@ -9,7 +9,7 @@ use crate::optional::is_zero;
 use crate::time::Time;
 
 /// Who keeps a stream or consumer.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ClusterInfo {
     /// Name of the cluster.
@@ -62,7 +62,7 @@ pub struct PeerInfo {
 }
 
 /// Where a stream or consumer should be.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct DesiredClusterInfo {
     /// Since when.

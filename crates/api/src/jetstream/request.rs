@@ -12,7 +12,7 @@ use crate::optional::is_zero;
 use crate::time::Time;
 
 /// A request to create or update a stream.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename = "StreamConfigRequest")]
 pub struct StreamRequest {
     /// What the stream should be.
@@ -154,7 +154,7 @@ pub struct Snapshot {
 }
 
 /// Make a stream from a copy.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename = "JSApiStreamRestoreRequest")]
 pub struct Restore {
     /// What it should be.

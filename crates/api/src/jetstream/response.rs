@@ -30,7 +30,7 @@ pub trait Body: Default + Serialize {
 }
 
 /// A response. On failure the members keep their zero values, and those that are always written are.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Response<T> {
     /// [`Body::TYPE`].
     #[serde(rename = "type")]
@@ -84,7 +84,7 @@ pub struct Paged {
 macro_rules! body {
     ($(#[$doc:meta])* $name:ident = $kind:literal { $($(#[$field_doc:meta])* $field:ident: $type:ty,)* }) => {
         $(#[$doc])*
-        #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+        #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
         #[serde(default)]
         pub struct $name {
             $($(#[$field_doc])* pub $field: $type,)*

@@ -41,6 +41,17 @@ impl HealthStatus {
         Self { status, status_code, error, errors: Vec::new() }
     }
 
+    /// Faults of JetStream in the form the request asked for: all, or the first. None is a healthy server.
+    pub fn of_jetstream(faults: &[JetStreamFault<'_>], details: bool) -> Self {
+        let Some(first) = faults.first() else { return Self::ok() };
+        let status_code = first.status_code();
+        if details {
+            let errors = faults.iter().map(JetStreamFault::error).collect();
+            return Self { status: "error".to_owned(), status_code, errors, error: String::new() };
+        }
+        Self { status: "unavailable".to_owned(), status_code, error: first.to_string(), errors: Vec::new() }
+    }
+
     /// The document as the HTTP page shows it.
     pub fn without_status_code(self) -> Self {
         Self { status_code: 0, ..self }
@@ -86,6 +97,79 @@ pub enum HealthErrorKind {
     Stream,
     /// A consumer.
     Consumer,
+}
+
+/// What may be wrong with JetStream. The texts are those that tools know.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[expect(missing_docs, reason = "the fields are the names in the text")]
+pub enum JetStreamFault<'a> {
+    /// It is configured, but does not run.
+    #[error("JetStream not enabled (10076)")]
+    NotEnabled,
+    /// The account asked for has no JetStream.
+    #[error("JetStream account {account:?} not found")]
+    AccountMissing { account: &'a str },
+    /// The stream asked for is not there.
+    #[error("JetStream stream {stream:?} not found on account {account:?}")]
+    StreamMissing { account: &'a str, stream: &'a str },
+    /// The consumer asked for is not there.
+    #[error("JetStream consumer {consumer:?} not found for stream {stream:?} on account {account:?}")]
+    ConsumerMissing { account: &'a str, stream: &'a str, consumer: &'a str },
+    /// A stream is on disk and was not opened.
+    #[error("JetStream stream '{account} > {stream}' could not be recovered")]
+    StreamLost { account: &'a str, stream: &'a str },
+    /// A stream can not be written.
+    #[error("JetStream stream '{account} > {stream}' write error: {reason}")]
+    StreamUnwritable { account: &'a str, stream: &'a str, reason: &'a str },
+    /// A replica of a stream lacks messages.
+    #[error("JetStream stream '{account} > {stream}' is not current: {reason}")]
+    StreamBehind { account: &'a str, stream: &'a str, reason: &'a str },
+    /// A replica of a consumer lacks acknowledgements.
+    #[error("JetStream consumer '{account} > {stream} > {consumer}' is not current: {reason}")]
+    ConsumerBehind { account: &'a str, stream: &'a str, consumer: &'a str, reason: &'a str },
+    /// The catalogue can not be written.
+    #[error("JetStream meta layer write error: {reason}")]
+    MetaUnwritable { reason: &'a str },
+    /// The catalogue does not run.
+    #[error("JetStream meta layer is not running")]
+    MetaStopped,
+    /// The catalogue is being read.
+    #[error("JetStream is still recovering meta layer")]
+    MetaRecovering,
+    /// Nobody leads the catalogue.
+    #[error("JetStream has not established contact with a meta leader")]
+    MetaLeaderless,
+    /// The catalogue lacks entries.
+    #[error("JetStream is not current with the meta leader")]
+    MetaBehind,
+}
+
+impl JetStreamFault<'_> {
+    /// HTTP status of a check that ends with this.
+    pub fn status_code(&self) -> u16 {
+        match self {
+            Self::AccountMissing { .. } | Self::StreamMissing { .. } | Self::ConsumerMissing { .. } => 404,
+            _ => 503,
+        }
+    }
+
+    /// The fault in detail.
+    pub fn error(&self) -> HealthError {
+        let (kind, names) = match *self {
+            Self::AccountMissing { account } => (HealthErrorKind::Account, [account, "", ""]),
+            Self::StreamMissing { account, stream }
+            | Self::StreamLost { account, stream }
+            | Self::StreamUnwritable { account, stream, .. }
+            | Self::StreamBehind { account, stream, .. } => (HealthErrorKind::Stream, [account, stream, ""]),
+            Self::ConsumerMissing { account, stream, consumer }
+            | Self::ConsumerBehind { account, stream, consumer, .. } => {
+                (HealthErrorKind::Consumer, [account, stream, consumer])
+            }
+            _ => (HealthErrorKind::JetStream, ["", "", ""]),
+        };
+        let [account, stream, consumer] = names.map(str::to_owned);
+        HealthError { kind, account, stream, consumer, error: self.to_string() }
+    }
 }
 
 /// What a health check looks at.
@@ -190,6 +274,34 @@ mod tests {
             text(&failed(true)),
             r#"{"status":"error","status_code":503,"errors":[{"type":"JETSTREAM","error":"x"}]}"#
         );
+    }
+
+    #[test]
+    fn faults_of_jetstream_are_told_as_by_the_reference() {
+        let missing = JetStreamFault::StreamMissing { account: "A", stream: "NO" };
+        let lost = JetStreamFault::StreamLost { account: "A", stream: "S" };
+        assert_eq!(
+            text(&HealthStatus::of_jetstream(&[missing.clone(), lost.clone()], false)),
+            r#"{"status":"unavailable","status_code":404,"error":"JetStream stream \"NO\" not found on account \"A\""}"#
+        );
+        assert_eq!(
+            text(&HealthStatus::of_jetstream(&[lost, missing], true)),
+            concat!(
+                r#"{"status":"error","status_code":503,"errors":[{"type":"STREAM","account":"A","stream":"S","#,
+                r#""error":"JetStream stream 'A \u003e S' could not be recovered"},{"type":"STREAM","account":"A","#,
+                r#""stream":"NO","error":"JetStream stream \"NO\" not found on account \"A\""}]}"#
+            )
+        );
+        let consumer = JetStreamFault::ConsumerMissing { account: "A", stream: "SRC", consumer: "q" };
+        assert_eq!(
+            text(&HealthStatus::of_jetstream(&[consumer], true).without_status_code()),
+            concat!(
+                r#"{"status":"error","errors":[{"type":"CONSUMER","account":"A","stream":"SRC","consumer":"q","#,
+                r#""error":"JetStream consumer \"q\" not found for stream \"SRC\" on account \"A\""}]}"#
+            )
+        );
+        assert_eq!(HealthStatus::of_jetstream(&[], true), HealthStatus::ok());
+        assert_eq!(JetStreamFault::NotEnabled.error().kind, HealthErrorKind::JetStream);
     }
 
     #[test]

@@ -6,6 +6,7 @@
 pub mod account;
 pub mod connz;
 pub mod health;
+pub mod jsz;
 pub mod links;
 mod page;
 pub mod subsz;
@@ -13,7 +14,11 @@ pub mod varz;
 
 pub use account::{AccountDetail, AccountStat, Accountz, AccountzOptions, Accstatz, AccstatzOptions};
 pub use connz::{ConnInfo, ConnSort, ConnState, Connz, ConnzOptions, Proxy, SubDetail, TlsPeerCert};
-pub use health::{HealthError, HealthErrorKind, HealthStatus, HealthzOptions};
+pub use health::{HealthError, HealthErrorKind, HealthStatus, HealthzOptions, JetStreamFault};
+pub use jsz::{
+    JetStreamAccount, JetStreamConfig, JetStreamLimits, JetStreamStats, JetStreamVarz, Jsz, JszOptions,
+    MetaClusterInfo, MetaSnapshotStats, RaftGroupDetail, StreamDetail,
+};
 pub use links::{RouteInfo, Routez, RoutezOptions, SubjectPermission};
 pub use page::{LIMIT_DEFAULT, OptionsError, Page};
 pub use subsz::{SublistStats, Subsz, SubszOptions};

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use super::jsz::JetStreamVarz;
 use crate::duration::nanos;
 use crate::optional::is_zero;
 use crate::time::Time;
@@ -60,8 +61,8 @@ pub struct Varz {
     pub mqtt: Empty,
     /// Always written, and empty: websockets are not served.
     pub websocket: Empty,
-    /// Always written, and empty: JetStream is not served.
-    pub jetstream: Empty,
+    /// Always written, and empty without JetStream.
+    pub jetstream: JetStreamVarz,
     pub tls_timeout: f64,
     #[serde(with = "nanos")]
     pub write_deadline: Duration,

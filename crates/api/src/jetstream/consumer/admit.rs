@@ -41,7 +41,7 @@ impl Consumers for BTreeMap<String, ConsumerConfig> {
 }
 
 /// What is to be done with a consumer that was taken.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Admission {
     /// Make it. Without a name it is to be given one.
     Create(ConsumerConfig),

@@ -243,8 +243,8 @@ impl ConsumerConfig {
 }
 
 /// Everything about a consumer.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
+// Some members have no default, so that a response without them is seen to be without this.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ConsumerInfo {
     /// Its stream.
     pub stream_name: String,
@@ -253,36 +253,43 @@ pub struct ConsumerInfo {
     /// When it was made.
     pub created: Time,
     /// What it is.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub config: Option<ConsumerConfig>,
     /// The newest delivery.
+    #[serde(default)]
     pub delivered: SequenceInfo,
     /// Everything up to here is acknowledged.
+    #[serde(default)]
     pub ack_floor: SequenceInfo,
     /// Messages waiting for their acknowledgement.
+    #[serde(default)]
     pub num_ack_pending: i64,
     /// Those of them that were delivered more than once.
+    #[serde(default)]
     pub num_redelivered: i64,
     /// Pull requests waiting.
+    #[serde(default)]
     pub num_waiting: i64,
     /// Messages still to deliver.
+    #[serde(default)]
     pub num_pending: u64,
     /// Its replicas, in a cluster.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cluster: Option<ClusterInfo>,
     /// Someone listens to its deliveries.
-    #[serde(skip_serializing_if = "is_zero")]
+    #[serde(default, skip_serializing_if = "is_zero")]
     pub push_bound: bool,
     /// Deliveries are stopped.
-    #[serde(skip_serializing_if = "is_zero")]
+    #[serde(default, skip_serializing_if = "is_zero")]
     pub paused: bool,
     /// How long they still are.
-    #[serde(skip_serializing_if = "is_zero")]
+    #[serde(default, skip_serializing_if = "is_zero")]
     pub pause_remaining: Nanos,
     /// When this was written.
+    #[serde(default)]
     pub ts: Time,
     /// State of its priority groups.
-    #[serde(skip_serializing_if = "is_zero")]
+    #[serde(default, skip_serializing_if = "is_zero")]
     pub priority_groups: Vec<PriorityGroupState>,
 }
 

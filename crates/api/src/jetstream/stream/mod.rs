@@ -78,7 +78,7 @@ policy! {
 }
 
 /// What a stream is.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename = "StreamConfig")]
 pub struct StreamConfig {
     /// Name within the account.
@@ -181,7 +181,7 @@ pub struct StreamConfig {
 }
 
 /// Another stream that messages come from.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename = "StreamSource")]
 pub struct StreamSource {
     /// Name of the stream.
@@ -290,7 +290,7 @@ pub struct ConsumerLimits {
 }
 
 /// What a stream holds.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename = "StreamState")]
 pub struct StreamState {
     /// Messages.
@@ -337,8 +337,8 @@ pub struct LostMessages {
 }
 
 /// Everything about a stream.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
+// Some members have no default, so that a response without them is seen to be without this.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StreamInfo {
     /// What it is.
     pub config: StreamConfig,
@@ -347,26 +347,27 @@ pub struct StreamInfo {
     /// What it holds.
     pub state: StreamState,
     /// Domain of the server.
-    #[serde(skip_serializing_if = "is_zero")]
+    #[serde(default, skip_serializing_if = "is_zero")]
     pub domain: String,
     /// Its replicas, in a cluster.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cluster: Option<ClusterInfo>,
     /// How far the mirror is.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mirror: Option<StreamSourceInfo>,
     /// How far each source is.
-    #[serde(skip_serializing_if = "is_zero")]
+    #[serde(default, skip_serializing_if = "is_zero")]
     pub sources: Vec<StreamSourceInfo>,
     /// Streams with the same messages, best for the asking client first.
-    #[serde(skip_serializing_if = "is_zero")]
+    #[serde(default, skip_serializing_if = "is_zero")]
     pub alternates: Vec<StreamAlternate>,
     /// When this was written.
+    #[serde(default)]
     pub ts: Time,
 }
 
 /// How far a mirror or source is.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct StreamSourceInfo {
     /// Name of the other stream.
