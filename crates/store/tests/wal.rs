@@ -170,7 +170,8 @@ impl Run {
         let entropy = Arc::new(SeededEntropy::new(self.random.below(u64::MAX)));
         let key = |number: u64| MasterKey::new(format!("key {number}").as_bytes());
         let crypt = (self.key > 0).then(|| {
-            let cipher = if self.key.is_multiple_of(2) { Cipher::Aes256Gcm } else { Cipher::ChaCha20Poly1305 };
+            let cipher =
+                if self.key.is_multiple_of(2) { Cipher::Aes256Gcm } else { Cipher::ChaCha20Poly1305 };
             Arc::new(Keyring::new(cipher, key(self.key), Some(key(self.key - 1)), entropy.clone()))
         });
         Options { segment_bytes: SEGMENT_BYTES_MIN, crypt, entropy }

@@ -80,7 +80,7 @@ pub const PAYLOAD_BYTES_MAX: usize = 256 << 20;
 /// What is gathered is written without waiting for `flush` once it has this size.
 const BUFFER_BYTES_MAX: usize = 4 << 20;
 /// Spare segments that are kept; further ones are removed.
-const SPARES_MAX: usize = 2;
+const SPARES_MAX: usize = 4;
 
 /// Name of a group; the log gives it no meaning.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -137,8 +137,9 @@ fn released_segments_are_used_again_and_keep_what_only_they_knew() {
     assert_eq!(wal.oldest_segment_groups(), []);
     assert_eq!(wal.recycle().unwrap(), 4);
     assert_eq!(wal.segments(), 1);
-    let spares = ["spare-0000000000000001.wal", "spare-0000000000000002.wal"];
-    assert_eq!(names(&disk), ["0000000000000005.wal", spares[0], spares[1]]);
+    let spares: Vec<String> = (1..5).map(|number| format!("spare-{number:016x}.wal")).collect();
+    assert_eq!(names(&disk)[0], "0000000000000005.wal");
+    assert_eq!(names(&disk)[1..], spares);
     disk.crash(Loss::Everything);
     let mut seen = Vec::new();
     let mut visit = |record: Record<'_>| seen.push(format!("{record:?}"));
@@ -152,7 +153,25 @@ fn released_segments_are_used_again_and_keep_what_only_they_knew() {
     let bytes = wal.bytes();
     fill(&mut wal, ONE, 3);
     assert_eq!(wal.bytes(), bytes, "spare files became segments");
-    assert_eq!(names(&disk).len(), 3);
+    assert_eq!(names(&disk).len(), 5);
+}
+
+#[test]
+fn a_recycled_file_shows_nothing_of_its_earlier_life() {
+    let disk = FaultDisk::new(1);
+    let (mut wal, _) = open(&disk, 1);
+    let next = fill(&mut wal, ONE, 2);
+    wal.release(ONE, next - 1, 1).unwrap();
+    wal.sync().unwrap();
+    assert_eq!(wal.recycle().unwrap(), 1);
+    // Someone removes the log and leaves the spare file, so the same numbers are given again.
+    assert!(disk.vanish(Path::new("/log/0000000000000002.wal")));
+    let (wal, report) = open(&disk, 2);
+    assert_eq!(report.segments, 0);
+    assert_eq!(names(&disk), ["0000000000000001.wal"]);
+    drop(wal);
+    let (_, report) = open(&disk, 3);
+    assert_eq!((report.records, report.damage, report.torn_bytes), (0, vec![], 0));
 }
 
 #[test]
@@ -347,4 +366,10 @@ fn real_files_work_the_same() {
     let (wal, report) = start(2);
     assert_eq!((report.damage, report.gaps, report.torn_bytes), (vec![], vec![], 0));
     assert_eq!(wal.read(ONE, next - 2..next, usize::MAX).unwrap().len(), 2);
+}
+
+#[test]
+fn the_log_may_live_on_a_thread_of_its_own() {
+    fn is_send<T: Send>() {}
+    is_send::<Wal>();
 }
