@@ -380,3 +380,50 @@ fn consumers_of_mirrors_last_where_their_acknowledgements_matter() {
     assert!(done && !changed.direct && changed.durable_name == "JS_SRC_x" && changed.max_deliver == 0);
     assert_eq!(changed.ack_policy, consumer::AckPolicy::FlowControl);
 }
+
+#[test]
+fn what_was_never_recorded_of_streams_is_refused_too() {
+    let (server, limits) = (ServerLimits::default(), AccountLimits::Flat(Limits::UNLIMITED));
+    let streams = BTreeMap::new();
+    let view = AccountView { streams: &streams, limits: &limits };
+    let config = StreamConfig { name: "S".to_owned(), ..StreamConfig::default() };
+    let update =
+        |old: &StreamConfig, new: &StreamConfig| stream::validate_update(old, new, &server, &view, false);
+    let open = stream::validate_create(&config, &server, &view, false).unwrap();
+    let sealed = update(&open, &StreamConfig { sealed: true, ..config.clone() }).unwrap();
+    assert!(sealed.deny_delete && sealed.deny_purge && sealed.discard == stream::Discard::New);
+    assert_eq!(update(&sealed, &sealed).unwrap(), sealed);
+    let told = refused(update(&sealed, &config)).1;
+    assert_eq!(told, "stream configuration update can not unseal a sealed stream");
+    let told = refused(update(&open, &StreamConfig { name: "T".to_owned(), ..config.clone() })).1;
+    assert_eq!(told, "stream configuration name must match original");
+    let told = refused(update(&open, &StreamConfig { num_replicas: 3, ..config })).1;
+    assert_eq!(told, "replicas > 1 not supported in non-clustered mode");
+}
+
+#[test]
+fn what_was_never_recorded_of_consumers_is_refused_too() {
+    let server = ServerLimits { clustered: true, ..ServerLimits::default() };
+    let judge = |retention, change: fn(&mut ConsumerConfig)| {
+        let stream = StreamConfig { num_replicas: 3, retention, ..StreamConfig::default() };
+        let mut config = ConsumerConfig::default();
+        change(&mut config);
+        refused(consumer::validate_create(&config, &stream, &server, &Limits::UNLIMITED, false))
+    };
+    let limits = stream::Retention::Limits;
+    assert_eq!(judge(limits, |c| c.num_replicas = 5).0, 10_126);
+    assert_eq!(judge(stream::Retention::Interest, |c| c.num_replicas = 1).0, 10_134);
+    assert_eq!(judge(limits, |c| (c.name, c.durable_name) = ("a".into(), "b".into())).0, 10_132);
+    let told = judge(limits, |c| c.durable_name = "a.b".into()).1;
+    assert_eq!(told, r"consumer durable name can not contain '.', '*', '>', '\', '/'");
+
+    let old = ConsumerConfig::default();
+    let fixed = |new: ConsumerConfig| refused(consumer::validate_update(&old, &new, |_| false)).1;
+    assert_eq!(fixed(ConsumerConfig { direct: true, ..old.clone() }), "direct can not be updated");
+    assert_eq!(fixed(ConsumerConfig { sourcing: true, ..old.clone() }), "sourcing can not be updated");
+
+    for subject in ["DURABLE.CREATE.S", "DURABLE.CREATE.S.a.b"] {
+        assert_eq!(refused(CreateSubject::parse(subject)).0, 10_016, "{subject}");
+    }
+    assert_eq!(CreateSubject::parse("INFO.S"), Ok(None));
+}

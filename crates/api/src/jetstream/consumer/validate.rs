@@ -301,10 +301,8 @@ fn check_pull(config: &ConsumerConfig, stream: &StreamConfig, server: &ServerLim
     first_of(&[
         (unacknowledged && stream.retention == Retention::WorkQueue, ErrorCode::CONSUMER_PULL_REQUIRES_ACK),
         (config.rate_limit_bps > 0, ErrorCode::CONSUMER_PULL_WITH_RATE_LIMIT),
-        (config.max_waiting < 0, ErrorCode::CONSUMER_MAX_WAITING_NEGATIVE),
         (config.idle_heartbeat.0 > 0, ErrorCode::CONSUMER_HB_REQUIRES_PUSH),
         (config.flow_control, ErrorCode::CONSUMER_FC_REQUIRES_PUSH),
-        (config.max_batch < 0, ErrorCode::CONSUMER_MAX_REQUEST_BATCH_NEGATIVE),
         (
             !config.max_expires.is_zero() && config.max_expires < SHORTEST_EXPIRES,
             ErrorCode::CONSUMER_MAX_REQUEST_EXPIRES_TOO_SMALL,

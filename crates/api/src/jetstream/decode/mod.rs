@@ -7,6 +7,7 @@
 //! The length of a body is bounded by the largest message a server takes; nesting is bounded by [`DEPTH_MAX`], and only
 //! members that the request has are read recursively.
 
+mod parts;
 mod scan;
 mod time;
 mod type_name;

@@ -6,16 +6,14 @@ use std::borrow::Cow;
 use std::cell::Cell;
 use std::fmt::{self, Display};
 
-use serde::de::{DeserializeOwned, DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
+use serde::de::{DeserializeOwned, Deserializer, Visitor};
 use serde::forward_to_deserialize_any;
 
+use super::parts::{Elements, Entries, Members, NoElements};
 use super::type_name::TypeOfElement;
 use super::{DecodeError, scan, time};
 use crate::go;
 use crate::jetstream::quote;
-
-/// Name of the member that a request for a stream has beside the configuration.
-const PEDANTIC: &str = "pedantic";
 
 /// Type that a request for a stream has on the wire.
 const STREAM_REQUEST: &str = "StreamConfigRequest";
@@ -30,12 +28,12 @@ impl serde::de::Error for DecodeError {
 pub(super) struct Context<'c> {
     /// Members that the type does not have are an error.
     pub(super) unknown_refused: bool,
-    /// Where [`PEDANTIC`] goes, for a request for a stream.
+    /// Where the member beside the configuration goes, for a request for a stream.
     pub(super) pedantic: Option<&'c Cell<bool>>,
 }
 
 /// Where in the body a value stands.
-enum Path<'p> {
+pub(super) enum Path<'p> {
     /// At the top, in a value of this type.
     Top(&'static str),
     /// In a member.
@@ -113,7 +111,7 @@ impl<'de> Deserializer<'de> for Root<'_> {
 
 /// What a value is.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Kind {
+pub(super) enum Kind {
     Null,
     Bool,
     Number,
@@ -137,16 +135,16 @@ impl Kind {
 
 /// One value within a body.
 #[derive(Clone, Copy)]
-struct Node<'t> {
-    text: &'t [u8],
+pub(super) struct Node<'t> {
+    pub(super) text: &'t [u8],
     /// Offset of its first byte.
-    at: usize,
-    context: &'t Context<'t>,
-    path: &'t Path<'t>,
+    pub(super) at: usize,
+    pub(super) context: &'t Context<'t>,
+    pub(super) path: &'t Path<'t>,
 }
 
 impl<'t> Node<'t> {
-    fn kind(self) -> Kind {
+    pub(super) fn kind(self) -> Kind {
         match self.text.get(self.at) {
             Some(b'{') => Kind::Object,
             Some(b'[') => Kind::Array,
@@ -158,7 +156,7 @@ impl<'t> Node<'t> {
     }
 
     /// Offset after it.
-    fn end(self) -> Result<usize, DecodeError> {
+    pub(super) fn end(self) -> Result<usize, DecodeError> {
         scan::value(self.text, self.at).map_err(|error| DecodeError(error.plain()))
     }
 
@@ -166,12 +164,12 @@ impl<'t> Node<'t> {
         Ok(&self.text[self.at..self.end()?])
     }
 
-    fn string(self) -> Result<Cow<'t, str>, DecodeError> {
+    pub(super) fn string(self) -> Result<Cow<'t, str>, DecodeError> {
         Ok(unescape(self.raw()?))
     }
 
     /// The value has another type than its place.
-    fn mismatch(self, expected: &str) -> DecodeError {
+    pub(super) fn mismatch(self, expected: &str) -> DecodeError {
         self.refused(self.kind().name(), expected)
     }
 
@@ -321,7 +319,7 @@ impl<'de> Deserializer<'de> for Node<'_> {
 
     fn deserialize_seq<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, DecodeError> {
         match self.kind() {
-            Kind::Array => visitor.visit_seq(Elements { array: self, at: self.at + 1, index: 0 }),
+            Kind::Array => visitor.visit_seq(Elements::new(self)),
             Kind::Null => visitor.visit_seq(NoElements),
             _ => {
                 // The visitor says what its elements are when it asks for one.
@@ -336,7 +334,7 @@ impl<'de> Deserializer<'de> for Node<'_> {
 
     fn deserialize_map<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, DecodeError> {
         if self.kind() == Kind::Object {
-            return visitor.visit_map(Entries { object: self, at: self.at + 1, name: Cow::Borrowed("") });
+            return visitor.visit_map(Entries::new(self));
         }
         if self.kind() == Kind::Null {
             return visitor.visit_map(NoElements);
@@ -409,205 +407,5 @@ fn policy_error(name: &str, raw: &[u8]) -> String {
         "server.PriorityPolicy" => format!("unknown priority policy: {}", String::from_utf8_lossy(raw)),
         "server.ConsumerAction" => format!("unknown consumer action: {}", String::from_utf8_lossy(raw)),
         _ => format!("can not unmarshal {}", quote::double(raw)),
-    }
-}
-
-/// The members of one object, or of several that are read over one another.
-struct Members<'t> {
-    fields: &'static [&'static str],
-    context: &'t Context<'t>,
-    path: &'t Path<'t>,
-    /// Members in the order of the text; of those with one name only the last.
-    present: Vec<(&'static str, Cow<'t, str>, Node<'t>)>,
-    /// The first member that the type does not have, by the number of members before it.
-    unknown: Option<(usize, DecodeError)>,
-}
-
-impl<'t> Members<'t> {
-    fn new(fields: &'static [&'static str], context: &'t Context<'t>, path: &'t Path<'t>) -> Self {
-        Self { fields, context, path, present: Vec::new(), unknown: None }
-    }
-
-    /// Adds the members of an object.
-    fn add(&mut self, object: Node<'t>) -> Result<(), DecodeError> {
-        let mut entries = Entries { object, at: object.at + 1, name: Cow::Borrowed("") };
-        while let Some(value) = entries.next_entry()? {
-            let name = std::mem::take(&mut entries.name);
-            if self.take_pedantic(&name, value)? {
-                continue;
-            }
-            let exact = self.fields.iter().find(|field| **field == name);
-            match exact.or_else(|| self.fields.iter().find(|field| field.eq_ignore_ascii_case(&name))) {
-                // What was read before stays as it is.
-                Some(field)
-                    if value.kind() == Kind::Null
-                        && self.present.iter().any(|(present, ..)| present == field) => {}
-                Some(field) => {
-                    self.present.retain(|(present, ..)| present != field);
-                    self.present.push((field, name, value));
-                }
-                None if self.context.unknown_refused && self.unknown.is_none() => {
-                    let quoted = quote::double(name.as_bytes());
-                    let error = DecodeError(format!("json: unknown field {quoted}"));
-                    self.unknown = Some((self.present.len(), error));
-                }
-                None => {}
-            }
-        }
-        Ok(())
-    }
-
-    /// Whether the member stands beside the configuration of a request for a stream; if so, it is read.
-    fn take_pedantic(&self, name: &str, value: Node<'t>) -> Result<bool, DecodeError> {
-        let (Some(pedantic), Path::Top(_)) = (self.context.pedantic, self.path) else { return Ok(false) };
-        if !name.eq_ignore_ascii_case(PEDANTIC) {
-            return Ok(false);
-        }
-        let path = Path::Member(self.path, name);
-        let value = Node { path: &path, ..value };
-        match value.kind() {
-            Kind::Null => {}
-            Kind::Bool => pedantic.set(value.text[value.at] == b't'),
-            _ => return Err(value.mismatch("bool")),
-        }
-        Ok(true)
-    }
-
-    fn read<'de, V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, DecodeError> {
-        visitor.visit_map(MemberAccess { members: self, at: 0 })
-    }
-}
-
-struct MemberAccess<'t> {
-    members: Members<'t>,
-    at: usize,
-}
-
-impl<'de> MapAccess<'de> for MemberAccess<'_> {
-    type Error = DecodeError;
-
-    fn next_key_seed<K: DeserializeSeed<'de>>(&mut self, seed: K) -> Result<Option<K::Value>, DecodeError> {
-        // A member that the type does not have is told when those before it have been read.
-        if self.members.unknown.as_ref().is_some_and(|(before, _)| *before <= self.at) {
-            return match self.members.unknown.take() {
-                Some((_, error)) => Err(error),
-                None => Ok(None),
-            };
-        }
-        let Some((field, ..)) = self.members.present.get(self.at) else { return Ok(None) };
-        let name: serde::de::value::StrDeserializer<'_, DecodeError> =
-            serde::de::IntoDeserializer::into_deserializer(*field);
-        seed.deserialize(name).map(Some)
-    }
-
-    fn next_value_seed<V: DeserializeSeed<'de>>(&mut self, seed: V) -> Result<V::Value, DecodeError> {
-        let Some((_, name, value)) = self.members.present.get(self.at) else {
-            return Err(DecodeError("no member is left".to_owned()));
-        };
-        self.at += 1;
-        seed.deserialize(Node { path: &Path::Member(self.members.path, name), ..*value })
-    }
-}
-
-/// The members of an object one by one.
-struct Entries<'t> {
-    object: Node<'t>,
-    at: usize,
-    /// Name of the member found last.
-    name: Cow<'t, str>,
-}
-
-impl<'t> Entries<'t> {
-    /// The value of the next member, whose name is kept.
-    fn next_entry(&mut self) -> Result<Option<Node<'t>>, DecodeError> {
-        let text = self.object.text;
-        let mut at = scan::skip_space(text, self.at);
-        if text.get(at) == Some(&b',') {
-            at = scan::skip_space(text, at + 1);
-        }
-        if text.get(at) != Some(&b'"') {
-            return Ok(None);
-        }
-        let name = Node { at, ..self.object };
-        self.name = name.string()?;
-        let colon = scan::skip_space(text, name.end()?);
-        let value = Node { at: scan::skip_space(text, colon + 1), ..self.object };
-        self.at = value.end()?;
-        Ok(Some(value))
-    }
-}
-
-impl<'de> MapAccess<'de> for Entries<'_> {
-    type Error = DecodeError;
-
-    fn next_key_seed<K: DeserializeSeed<'de>>(&mut self, seed: K) -> Result<Option<K::Value>, DecodeError> {
-        let before = self.at;
-        if self.next_entry()?.is_none() {
-            return Ok(None);
-        }
-        // The value is found again when it is asked for.
-        self.at = before;
-        let name: serde::de::value::StrDeserializer<'_, DecodeError> =
-            serde::de::IntoDeserializer::into_deserializer(self.name.as_ref());
-        seed.deserialize(name).map(Some)
-    }
-
-    fn next_value_seed<V: DeserializeSeed<'de>>(&mut self, seed: V) -> Result<V::Value, DecodeError> {
-        let Some(value) = self.next_entry()? else {
-            return Err(DecodeError("no member is left".to_owned()));
-        };
-        seed.deserialize(Node { path: &Path::Member(self.object.path, &self.name), ..value })
-    }
-}
-
-/// The elements of an array.
-struct Elements<'t> {
-    array: Node<'t>,
-    at: usize,
-    index: usize,
-}
-
-impl<'de> SeqAccess<'de> for Elements<'_> {
-    type Error = DecodeError;
-
-    fn next_element_seed<T: DeserializeSeed<'de>>(
-        &mut self,
-        seed: T,
-    ) -> Result<Option<T::Value>, DecodeError> {
-        let text = self.array.text;
-        let mut at = scan::skip_space(text, self.at);
-        match text.get(at) {
-            Some(b']') | None => return Ok(None),
-            Some(b',') => at = scan::skip_space(text, at + 1),
-            Some(_) => {}
-        }
-        let path = Path::Index(self.array.path, self.index);
-        let element = Node { at, path: &path, ..self.array };
-        self.at = element.end()?;
-        self.index += 1;
-        seed.deserialize(element).map(Some)
-    }
-}
-
-/// The elements of no array and the members of no object.
-struct NoElements;
-
-impl<'de> SeqAccess<'de> for NoElements {
-    type Error = DecodeError;
-
-    fn next_element_seed<T: DeserializeSeed<'de>>(&mut self, _: T) -> Result<Option<T::Value>, DecodeError> {
-        Ok(None)
-    }
-}
-
-impl<'de> MapAccess<'de> for NoElements {
-    type Error = DecodeError;
-
-    fn next_key_seed<K: DeserializeSeed<'de>>(&mut self, _: K) -> Result<Option<K::Value>, DecodeError> {
-        Ok(None)
-    }
-
-    fn next_value_seed<V: DeserializeSeed<'de>>(&mut self, _: V) -> Result<V::Value, DecodeError> {
-        Err(DecodeError("no member is left".to_owned()))
     }
 }

@@ -2,7 +2,6 @@
 //!
 //! The order of the checks is part of the contract: a configuration with several faults is refused for the first.
 
-use std::collections::BTreeSet;
 use std::fmt::Display;
 
 use super::origin::{self, Origins};
@@ -406,13 +405,9 @@ fn fill_subjects(config: &mut StreamConfig) {
 }
 
 fn check_subjects(config: &StreamConfig) -> Result<(), ApiError> {
-    let mut seen = BTreeSet::new();
     for (at, subject) in config.subjects.iter().enumerate() {
         if !subjects::is_valid(subject) {
             return Err(invalid("invalid subject"));
-        }
-        if !seen.insert(subject) {
-            return Err(invalid("duplicate subjects detected"));
         }
         first_refused(&[
             (subject == ALL && !config.no_ack, "capturing all subjects requires no-ack to be true"),
