@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use api::jetstream::consumer::ConsumerConfig;
+use api::jetstream::decode::{DecodeError, Mode, decode};
 use store::Timestamp;
 
 use super::Consumer;
@@ -31,7 +32,7 @@ pub enum StateError {
     },
     /// The configuration in it cannot be read.
     #[error("consumer state with a damaged configuration: {0}")]
-    Config(#[from] api::json::DecodeError),
+    Config(#[from] DecodeError),
 }
 
 /// Writes ascending numbers by their gaps.
@@ -145,7 +146,7 @@ impl Consumer {
         let name: Arc<str> = std::str::from_utf8(name).map_err(|_| damaged())?.into();
         let created = Timestamp(reader.signed().ok_or_else(damaged)?);
         let config = reader.string().ok_or_else(damaged)?;
-        let config: ConsumerConfig = api::json::decode_options(config)?;
+        let config: ConsumerConfig = decode(config, Mode::Lenient)?;
         let state = State::decode(&mut reader).ok_or_else(damaged)?;
         let settings = Settings::new(&config);
         Ok(Self {

@@ -76,6 +76,7 @@ impl Consumer {
         let now = ctx.outside.now();
         let Some(lead) = &mut self.lead else { return false };
         lead.turn += 1;
+        lead.deadlines.trim(&self.state, &self.settings);
         let idle = loop {
             if budget.is_spent() {
                 return true;
@@ -91,7 +92,6 @@ impl Consumer {
         self.settle_pulls(ctx, idle);
         if let Some(lead) = &mut self.lead {
             lead.rest();
-            lead.deadlines.trim(&self.state, &self.settings);
         }
         false
     }

@@ -129,3 +129,82 @@ impl Deadlines {
         None
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use api::duration::Nanos;
+    use api::jetstream::consumer::{AckPolicy, ConsumerConfig};
+
+    use super::*;
+
+    fn settings() -> Settings {
+        let config = ConsumerConfig {
+            ack_policy: AckPolicy::Explicit,
+            ack_wait: Nanos(100),
+            max_deliver: 2,
+            ..ConsumerConfig::default()
+        };
+        Settings::new(&config)
+    }
+
+    #[test]
+    fn stale_deadlines_are_put_right_when_they_come() {
+        let (settings, mut state) = (settings(), State::starting_at(1, None));
+        let mut deadlines = Deadlines::default();
+        for sequence in 1..=3 {
+            state.deliver(sequence, sequence, Timestamp(0), true);
+            deadlines.push(Timestamp(100), sequence);
+        }
+        state.finish(1);
+        state.redeliver(2, 4, Timestamp(50), 2);
+        let mut pop = |now, queued: &[u64]| {
+            deadlines.pop(Timestamp(now), &state, &settings, &queued.iter().copied().collect())
+        };
+        assert_eq!(pop(99, &[]), None);
+        assert_eq!(pop(100, &[]), Some(Overdue::Redeliver(3)));
+        assert_eq!(pop(149, &[]), None);
+        assert_eq!(pop(150, &[]), Some(Overdue::GiveUp(2)));
+        assert_eq!(pop(1_000, &[]), None);
+    }
+
+    #[test]
+    fn deadlines_are_bounded_by_what_is_pending() {
+        let (settings, state) = (settings(), State::starting_at(1, None));
+        let mut deadlines = Deadlines::default();
+        for (count, kept) in [(STALE_MIN, STALE_MIN), (STALE_MIN + 1, 0)] {
+            deadlines.heap.clear();
+            (0..count as u64).for_each(|sequence| deadlines.push(Timestamp(1), sequence));
+            deadlines.trim(&state, &settings);
+            assert_eq!(deadlines.heap.len(), kept);
+        }
+    }
+
+    #[test]
+    fn remaining_messages_are_counted_when_somebody_asks() {
+        use store::stream::{Append, Expiry, MemoryStore};
+        let mut store = MemoryStore::default();
+        let append = |store: &mut MemoryStore, sequence, subject: &[u8]| {
+            let (timestamp, expiry) = (Timestamp(1), Expiry::default());
+            store
+                .append(Append { sequence, timestamp, subject, headers: b"", payload: b"", expiry })
+                .unwrap();
+        };
+        let filter = Filter::Any(vec![b"a".as_slice().into()]);
+        for (sequence, subject) in [(1, b"a"), (2, b"b"), (3, b"a")] {
+            append(&mut store, sequence, subject);
+        }
+        let mut remaining = Remaining::from(1);
+        assert_eq!(remaining.get(&store, &filter).unwrap(), 2);
+        remaining.taken(1);
+        append(&mut store, 4, b"a");
+        // Not counted yet, so its removal needs no correction.
+        store.remove(4, false).unwrap();
+        remaining.removed(4);
+        assert_eq!(remaining.get(&store, &filter).unwrap(), 1);
+        store.remove(3, false).unwrap();
+        remaining.removed(3);
+        append(&mut store, 5, b"a");
+        remaining.taken(5);
+        assert_eq!(remaining.get(&store, &filter).unwrap(), 0);
+    }
+}

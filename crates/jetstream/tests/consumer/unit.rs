@@ -5,7 +5,7 @@ use std::time::Duration;
 use api::duration::Nanos;
 use api::jetstream::consumer::{AckPolicy, ConsumerConfig};
 use api::jetstream::stream::Retention;
-use jetstream::consumer::{Budget, Consumer};
+use jetstream::consumer::{Budget, Consumer, StateError};
 use jetstream::effect::Effect;
 
 use crate::harness::{Entry, Harness};
@@ -142,4 +142,62 @@ fn acknowledgements_from_the_last_to_the_first_all_count() {
     harness.settle();
     assert_eq!(harness.replica.consumer.ack_floor().stream, MESSAGES);
     assert_eq!(harness.replica.acked.len() as u64, MESSAGES);
+}
+
+/// A consumer with something in every part of its state.
+fn busy() -> Harness {
+    let mut harness = filled(&ConsumerConfig { max_deliver: 2, ..explicit() }, 9);
+    harness.pull("in", "3");
+    harness.settle();
+    harness.ack(b"$JS.ACK.S.c.1.1.1.0.0", b"-NAK", None);
+    harness.pull("in", "1");
+    harness.settle();
+    harness.ack(b"$JS.ACK.S.c.2.1.4.0.0", b"-NAK", None);
+    harness.ack(b"$JS.ACK.S.c.1.2.2.0.0", b"+ACK", None);
+    harness.turn();
+    harness
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// What version 1 looks like. It must stay readable for ever.
+const STATE_1: &str = "01016380c0a8ca9a3aa6017b2264757261626c655f6e616d65223a2263222c2264656c697665725f706f6c6963\
+    79223a22616c6c222c2261636b5f706f6c696379223a226578706c69636974222c2261636b5f77616974223a31\
+    3030303030303030302c226d61785f64656c69766572223a322c227265706c61795f706f6c696379223a22696e\
+    7374616e74222c226d61785f77616974696e67223a3531322c226e756d5f7265706c69636173223a307d040300\
+    0001030680c0a8ca9a3a0101010200010200";
+
+#[test]
+fn states_survive_a_round_trip_and_damage_is_told() {
+    let state = busy().replica.state();
+    let restored = Consumer::restore(&state).unwrap();
+    let mut again = Vec::new();
+    restored.encode_state(&mut again);
+    assert_eq!(hex(&state), hex(&again));
+    let metadata = [("Key".to_owned(), "v".repeat(130_000))].into();
+    let large = filled(&ConsumerConfig { metadata, ..explicit() }, 0).replica;
+    assert_eq!(Consumer::restore(&large.state()).unwrap().config(), large.consumer.config());
+    for length in 0..state.len() {
+        assert!(Consumer::restore(&state[..length]).is_err(), "cut at {length}");
+    }
+    let mut longer = state.clone();
+    longer.push(0);
+    assert!(matches!(Consumer::restore(&longer), Err(StateError::Damaged { .. })));
+    let mut newer = state;
+    newer[0] = 2;
+    assert!(matches!(Consumer::restore(&newer), Err(StateError::Version { found: 2 })));
+}
+
+#[test]
+fn states_of_version_1_stay_readable() {
+    let bytes: Vec<u8> = (0..STATE_1.len() / 2)
+        .map(|index| u8::from_str_radix(&STATE_1[2 * index..2 * index + 2], 16).unwrap())
+        .collect();
+    let restored = Consumer::restore(&bytes).unwrap();
+    assert_eq!((restored.name(), restored.config().durable_name.as_str()), ("c", "c"));
+    assert_eq!(restored.delivered().consumer, 4);
+    assert_eq!(restored.ack_floor().stream, 2);
+    assert_eq!(hex(&bytes), hex(&busy().replica.state()));
 }
