@@ -49,7 +49,7 @@ impl Consumer {
                 applied.acked.push(range);
             }
             Operation::AckedUpTo { sequence } if self.is_unacknowledged() => {
-                self.finish_delivered(sequence, applied);
+                self.finish_delivered(self.state.applied + 1..=sequence, applied);
             }
             Operation::AckedUpTo { sequence } => {
                 let rest = self.state.unapplied.split_off(&sequence.saturating_add(1));
@@ -64,17 +64,18 @@ impl Consumer {
                 }
             }
             Operation::Delivered { first, count, .. } if self.is_unacknowledged() => {
-                self.finish_delivered(first + (count - 1), applied);
+                self.finish_delivered(first..=first + (count - 1), applied);
             }
             _ => {}
         }
     }
 
-    /// Without acknowledgements a delivered message is done.
-    fn finish_delivered(&mut self, sequence: u64, applied: &mut Applied) {
-        if sequence > self.state.applied {
-            applied.acked.push(self.state.applied + 1..=sequence);
-            self.state.applied = sequence;
+    /// Without acknowledgements a delivered message is done. What lies before does not match, or was done earlier.
+    fn finish_delivered(&mut self, range: RangeInclusive<u64>, applied: &mut Applied) {
+        let (first, last) = (*range.start(), *range.end());
+        if last > self.state.applied {
+            applied.acked.push(first.max(self.state.applied + 1)..=last);
+            self.state.applied = last;
         }
     }
 
