@@ -6,6 +6,7 @@ pub mod clock;
 pub mod cluster;
 pub mod files;
 pub mod info;
+pub mod jetstream;
 pub mod lame_duck;
 pub mod logging;
 pub mod monitor;

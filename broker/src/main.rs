@@ -90,9 +90,6 @@ async fn serve(program: &str, loaded: Loaded) -> ExitCode {
             return fail(&format!("{program}: {e}"));
         }
     };
-    if server.options().store_dir.is_some() {
-        tracing::warn!("store_dir has no effect: JetStream is not supported in this version");
-    }
     // The files come last: whoever waits for them finds everything else done.
     tracing::info!("Server is ready");
     match files::Written::write(&server) {

@@ -2,8 +2,8 @@
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering, Ordering::Relaxed};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwap;
@@ -18,6 +18,7 @@ use crate::clock;
 use crate::cluster::Routes;
 use crate::files::Written;
 use crate::info;
+use crate::jetstream::{self, JetStream};
 use crate::monitor::Monitoring;
 use crate::monitor::closed::ClosedClients;
 use crate::net::client::Client;
@@ -133,6 +134,8 @@ pub struct Server {
     pub monitoring: Monitoring,
     /// Numbers of what the server says as a participant of its system account.
     pub system: System,
+    /// JetStream, once it has started.
+    pub jetstream: OnceLock<JetStream>,
     /// Files that say where this server is; gone when they are dropped.
     pub files: Mutex<Written>,
     options: ArcSwap<Options>,
@@ -163,6 +166,9 @@ pub enum StartError {
     /// TLS material does not load.
     #[error(transparent)]
     Tls(#[from] tls::TlsError),
+    /// JetStream does not start.
+    #[error(transparent)]
+    JetStream(#[from] jetstream::StartError),
     /// No key for the server's identity.
     #[error("server identity: {0}")]
     Identity(String),
@@ -173,11 +179,16 @@ impl Server {
     pub async fn start(loaded: Loaded) -> Result<Arc<Self>, StartError> {
         let server = Arc::new(Self::build(loaded)?);
         server.log_identity();
+        // Monitoring comes first: it shows how far the recovery is.
+        crate::monitor::start(&server).await?;
+        if let Some(jetstream) = jetstream::start(&server).await? {
+            let set = server.jetstream.set(jetstream);
+            assert!(set.is_ok(), "JetStream started twice");
+        }
         Listeners::open(&server).await?;
         crate::cluster::start(&server).await?;
         crate::system::start(&server);
         crate::accounts::start(&server);
-        crate::monitor::start(&server).await?;
         server.life.store(Life::Running as u8, Ordering::Release);
         Ok(server)
     }
@@ -235,6 +246,7 @@ impl Server {
             source: Origin { path, overrides },
             reloading: tokio::sync::Mutex::new(()),
             files: Mutex::default(),
+            jetstream: OnceLock::new(),
         })
     }
 
@@ -464,11 +476,17 @@ impl Server {
         tracing::info!("Server Exiting..");
     }
 
-    /// Waits until the connections are closed, but not for ever.
-    pub async fn drain(&self) {
+    /// Waits until the connections are closed, but not for ever, and until JetStream is on stable storage.
+    pub async fn drain(self: &Arc<Self>) {
         let until = clock::now() + DRAIN_MAX;
         while (self.client_count() > 0 || self.routes.peer_count() > 0) && clock::now() < until {
             tokio::time::sleep(DRAIN_POLL).await;
+        }
+        let server = Arc::clone(self);
+        // The disk takes its time, and sockets are still written to meanwhile.
+        let stopped = tokio::task::spawn_blocking(move || server.jetstream.get().map(JetStream::stop)).await;
+        if let Err(error) = stopped {
+            tracing::error!("stopping JetStream: {error}");
         }
     }
 

@@ -163,14 +163,20 @@ fn follow(dispatch: &mut Dispatch<'_>, shadow: &Shadow<Sink>) -> bool {
     let Some(importer) = shadow.importer() else { return false };
     let original = shadow.original();
     let message = dispatch.message;
-    let Some(subject) = shadow.local_subject(message.subject, &original) else { return false };
-    within(dispatch, &importer, Message { subject: &subject, ..message }).local(&original)
+    let Some(mapped) = shadow.local_subject(dispatch.routed_by, &original) else { return false };
+    // A stored message is shown under the subject it was stored with, whatever way it takes.
+    let is_stored = dispatch.routed_by != message.subject;
+    let subject = if is_stored { message.subject } else { &mapped };
+    let mut there = within(dispatch, &importer, Message { subject, ..message });
+    there.routed_by = &mapped;
+    there.local(&original)
 }
 
 /// The delivery of a message in another account, with the buffers and counters of this one.
 fn within<'b>(dispatch: &'b mut Dispatch<'_>, account: &'b Account, message: Message<'b>) -> Dispatch<'b> {
     Dispatch {
         message,
+        routed_by: message.subject,
         account,
         publisher: dispatch.publisher,
         skip: dispatch.skip,

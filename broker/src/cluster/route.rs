@@ -138,13 +138,16 @@ impl Route {
         self.announced.load(Relaxed) && self.announced.swap(false, Ordering::AcqRel)
     }
 
-    /// Writes a message for the peer. False if the link is closing.
-    pub fn send(&self, account: &str, message: &Message<'_>, queues: &[&[u8]]) -> bool {
+    /// Writes a message for the peer. False if the link is closing. `routed_by` is the message's own subject but for stored messages: they travel
+    /// by it, with their own subject behind the acknowledgement subject.
+    pub fn send(&self, account: &str, message: &Message<'_>, routed_by: &[u8], queues: &[&[u8]]) -> bool {
         let header_len = if self.agreement.headers { message.header_len } else { 0 };
         let payload =
             if self.agreement.headers { message.payload } else { &message.payload[message.header_len..] };
         let appended = self.out.append_message(payload.len(), |buffer| {
-            let (subject, reply) = (message.subject, message.reply);
+            let stored = message.reply.filter(|_| routed_by != message.subject);
+            let ack = stored.map(|ack| [ack, b"@", message.subject].concat());
+            let (subject, reply) = (routed_by, ack.as_deref().or(message.reply));
             let envelope = encode::Envelope { subject, reply, header_len, total_len: payload.len() };
             encode::message(buffer, self.line(account), &envelope, queues.iter().copied());
             buffer.extend_from_slice(payload);

@@ -211,13 +211,10 @@ impl Session {
         let mut own = Tally::default();
         if let Some(lane) = self.lane(message.account) {
             own.received.add(message.payload.len());
+            let (subject, reply) = shown(message.subject, message.reply);
             let mut dispatch = Dispatch {
-                message: Message {
-                    subject: message.subject,
-                    reply: message.reply,
-                    header_len: message.header_len,
-                    payload: message.payload,
-                },
+                message: Message { subject, reply, header_len: message.header_len, payload: message.payload },
+                routed_by: message.subject,
                 account: &lane.account,
                 publisher: None,
                 skip: None,
@@ -370,5 +367,28 @@ impl Session {
         if was_last {
             self.server.announce_info();
         }
+    }
+}
+
+/// Subject and reply as receivers see them. A stored message travels under its consumer's delivery subject, and the subject it was stored
+/// with follows the acknowledgement subject (jetstream-api, section 9).
+fn shown<'a>(subject: &'a [u8], reply: Option<&'a [u8]>) -> (&'a [u8], Option<&'a [u8]>) {
+    let Some(ack) = reply.filter(|reply| reply.starts_with(b"$JS.ACK.")) else { return (subject, reply) };
+    match ack.iter().position(|byte| *byte == b'@') {
+        Some(at) => (&ack[at + 1..], Some(&ack[..at])),
+        None => (subject, reply),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stored_message_is_shown_under_its_own_subject() {
+        let ack = b"$JS.ACK.S.C.1.2.3.4.5@orders.new";
+        assert_eq!(shown(b"_INBOX.x", Some(ack)), (&b"orders.new"[..], Some(&ack[..24])));
+        assert_eq!(shown(b"_INBOX.x", Some(b"a@b")), (&b"_INBOX.x"[..], Some(&b"a@b"[..])));
+        assert_eq!(shown(b"_INBOX.x", None), (&b"_INBOX.x"[..], None));
     }
 }

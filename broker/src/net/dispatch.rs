@@ -100,6 +100,9 @@ pub type Finished = Vec<Arc<Subscription>>;
 pub struct Dispatch<'a> {
     /// The message.
     pub message: Message<'a>,
+    /// Subject by which receivers were found: the message's own, but for stored messages, which go to a consumer's inbox under the subject they
+    /// were stored with.
+    pub routed_by: &'a [u8],
     /// The account it is in.
     pub account: &'a Account,
     /// The client that published it, if it is one of this server's.
@@ -163,7 +166,7 @@ impl Dispatch<'_> {
 impl Deliver<Sink> for Dispatch<'_> {
     #[inline]
     fn local(&mut self, subscription: &Arc<Subscription>) -> bool {
-        if subscription.denies(self.message.subject) {
+        if subscription.denies(self.routed_by) {
             return false;
         }
         match &subscription.sink {
@@ -182,13 +185,15 @@ impl Deliver<Sink> for Dispatch<'_> {
                 internal.deliver(&self.message, self.publisher.map(|origin| origin.client.id))
             }
             Sink::Import(taken) => import(self, taken),
+            Sink::Stream(stream) => stream.deliver(&self.message),
+            Sink::Api(api) => api.deliver(&self.message, self.publisher.map(|origin| origin.client.id)),
             Sink::Route(_) => false,
         }
     }
 
     fn route(&mut self, route: &Sink, queues: &[&[u8]]) -> bool {
         let Sink::Route(route) = route else { return false };
-        let sent = route.send(self.account.name(), &self.message, queues);
+        let sent = route.send(self.account.name(), &self.message, self.routed_by, queues);
         if sent {
             self.dirty.mark(&route.out);
             self.tally.routed.add(self.message.payload.len());

@@ -331,6 +331,7 @@ impl Session {
         };
         let mut dispatch = Dispatch {
             message,
+            routed_by: publish.subject,
             account,
             publisher: Some(Origin { client: &self.client, server: &self.server }),
             skip: (!self.settings.echo).then_some(self.client.id),

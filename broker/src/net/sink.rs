@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use crate::accounts::deliver::Import;
 use crate::cluster::Route;
+use crate::jetstream::{ApiSink, StreamSink};
 use crate::net::client::Client;
 use crate::system::Internal;
 
@@ -18,6 +19,10 @@ pub enum Sink {
     Internal(Arc<Internal>),
     /// Another account.
     Import(Arc<Import>),
+    /// A stream of this server.
+    Stream(Arc<StreamSink>),
+    /// JetStream's requests and acknowledgements.
+    Api(Arc<ApiSink>),
 }
 
 impl Sink {
@@ -29,6 +34,8 @@ impl Sink {
             Self::Internal(internal) => internal.id,
             // No connection has this number.
             Self::Import(_) => 0,
+            Self::Stream(stream) => stream.id,
+            Self::Api(api) => api.id,
         }
     }
 }

@@ -131,6 +131,13 @@ fn disconnect_event(server: &Server, snapshot: &Snapshot, account: &str, reason:
     }
 }
 
+/// A client of this server as advisories describe it; an empty description if it is none, or gone.
+pub(crate) fn client_of(server: &Server, id: Option<u64>) -> ClientInfo {
+    let client = id.and_then(|id| server.client(id));
+    let Some(client) = client else { return ClientInfo::default() };
+    ClientInfo { server: server.identity.name.clone(), ..client_info(&Snapshot::open(&client)) }
+}
+
 /// A client as events describe it. The time of its end belongs to some events only.
 pub(crate) fn client_info(snapshot: &Snapshot) -> ClientInfo {
     ClientInfo {

@@ -103,6 +103,11 @@ pub(crate) fn server_info(server: &Server) -> ServerInfo {
     }
 }
 
+/// A name for an event of this server.
+pub(crate) fn event_id(server: &Server) -> String {
+    server.system.event_id(server.seed())
+}
+
 /// Eleven digits, enough for every number.
 fn base62(mut number: u64, out: &mut String) {
     const DIGITS: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";

@@ -31,6 +31,7 @@ pub fn publish(
     let mut random = Random::new(server.seed() ^ server.system.sequence.load(Relaxed));
     let mut dispatch = Dispatch {
         message: Message { subject, reply, header_len: 0, payload },
+        routed_by: subject,
         account,
         publisher: None,
         skip: None,

@@ -1,0 +1,107 @@
+//! Which streams and consumers there are, for the threads that have to find their shard.
+//!
+//! The shards own the machines; this is only the way to them. A shard changes its own entries, connections and the API read.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+
+use api::jetstream::consumer::ConsumerConfig;
+use api::jetstream::stream::StreamConfig;
+use arc_swap::ArcSwap;
+use hashbrown::HashMap;
+use jetstream::limits::{AccountUsage, Limits};
+use parking_lot::{Mutex, RwLock};
+
+use super::inbox::Inbox;
+use super::watch::Watchers;
+use crate::net::sink::{Account, Subscription};
+
+/// One stream of an account.
+#[derive(Debug)]
+pub struct StreamEntry {
+    /// Its name.
+    pub name: Box<str>,
+    /// Its group, which names it in its shard and on disk.
+    pub group: u64,
+    /// Inbox of its shard.
+    pub inbox: Arc<Inbox>,
+    /// The account it is in.
+    pub account: Arc<AccountEntry>,
+    /// Its consumers by name.
+    pub consumers: RwLock<HashMap<Box<str>, Arc<ConsumerConfig>>>,
+    /// Configuration in force.
+    pub config: ArcSwap<StreamConfig>,
+    /// Interest that brings it its messages.
+    pub subscriptions: Mutex<Vec<Arc<Subscription>>>,
+    /// Number of its sink among the connections.
+    pub sink: u64,
+}
+
+/// Counters of API requests.
+#[derive(Debug, Default)]
+pub struct ApiCounters {
+    /// Requests.
+    pub total: AtomicU64,
+    /// Requests answered with an error.
+    pub errors: AtomicU64,
+    /// Requests that wait for their answer.
+    pub inflight: AtomicU64,
+}
+
+/// JetStream of one account.
+#[derive(Debug)]
+pub struct AccountEntry {
+    /// The account.
+    pub account: Arc<Account>,
+    /// Its streams by name.
+    pub streams: RwLock<HashMap<Box<str>, Arc<StreamEntry>>>,
+    /// Its use of storage, shared with the machines.
+    pub usage: Arc<AccountUsage>,
+    /// Limits in force.
+    pub limits: ArcSwap<Limits>,
+    /// Deliver subjects that consumers wait for.
+    pub watchers: Arc<Watchers>,
+    /// Its API requests.
+    pub api: ApiCounters,
+}
+
+impl AccountEntry {
+    /// The stream of that name.
+    pub fn stream(&self, name: &[u8]) -> Option<Arc<StreamEntry>> {
+        let name = std::str::from_utf8(name).ok()?;
+        self.streams.read().get(name).cloned()
+    }
+
+    /// All streams, by name.
+    pub fn sorted(&self) -> Vec<Arc<StreamEntry>> {
+        let mut streams: Vec<_> = self.streams.read().values().cloned().collect();
+        streams.sort_by(|a, b| a.name.cmp(&b.name));
+        streams
+    }
+}
+
+/// All accounts that have JetStream.
+#[derive(Debug, Default)]
+pub struct Directory {
+    accounts: RwLock<HashMap<Box<str>, Arc<AccountEntry>>>,
+}
+
+impl Directory {
+    /// The account of that name, if it has JetStream.
+    pub fn account(&self, name: &str) -> Option<Arc<AccountEntry>> {
+        self.accounts.read().get(name).cloned()
+    }
+
+    /// Adds an account.
+    pub fn insert(&self, entry: Arc<AccountEntry>) {
+        let name = entry.account.name().into();
+        self.accounts.write().insert(name, entry);
+    }
+
+    /// All accounts, by name.
+    pub fn accounts(&self) -> Vec<Arc<AccountEntry>> {
+        let mut accounts: Vec<_> = self.accounts.read().values().cloned().collect();
+        accounts.sort_by(|a, b| a.account.name().cmp(b.account.name()));
+        accounts
+    }
+}

@@ -1,0 +1,119 @@
+//! Limits in force: from the options, and from what the machine has where they do not say.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use config::options::{JetStreamAccountLimits, Options};
+use jetstream::limits::{
+    AccountLimits, AccountUsage, BatchLimits, Limits, ServerLimits, ServerUsage, TierLimits,
+};
+use store::disk::Disk;
+
+/// Share of the memory, and of the free space of the disk, that JetStream takes unless told otherwise.
+const SHARE_PERCENT: u64 = 75;
+/// Memory if the system does not say how much there is.
+const MEMORY_FALLBACK: u64 = 256 << 20;
+/// Space if the file system does not say how much there is.
+const STORAGE_FALLBACK: u64 = 1 << 40;
+
+/// Bytes that all streams of the server may hold.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Capacity {
+    /// In memory.
+    pub memory: u64,
+    /// In files.
+    pub storage: u64,
+}
+
+impl Capacity {
+    /// As configured, or a share of what there is. The directory exists.
+    pub fn find(options: &Options, disk: &dyn Disk, dir: &Path) -> Self {
+        let jetstream = &options.jetstream;
+        let share = |bytes: u64| bytes / 100 * SHARE_PERCENT;
+        let memory = || total_memory().map_or(MEMORY_FALLBACK, share);
+        let storage = || match disk.free_space(dir) {
+            Ok(Some(free)) => share(free),
+            Ok(None) | Err(_) => STORAGE_FALLBACK,
+        };
+        Self {
+            memory: jetstream.max_memory_store.unwrap_or_else(memory),
+            storage: jetstream.max_file_store.unwrap_or_else(storage),
+        }
+    }
+}
+
+/// Memory of the machine, in bytes.
+fn total_memory() -> Option<u64> {
+    let info = rustix::system::sysinfo();
+    let unit = u64::from(info.mem_unit);
+    Some(info.totalram as u64).filter(|total| *total > 0).map(|total| total * unit)
+}
+
+/// Limits for an account under these options.
+pub fn of_account(
+    options: &Options,
+    name: &str,
+    capacity: Capacity,
+    server_usage: &Arc<ServerUsage>,
+    account_usage: &Arc<AccountUsage>,
+) -> Limits {
+    let configured = options.account(name).and_then(|account| account.jetstream).unwrap_or_default();
+    Limits {
+        server: of_server(options, capacity),
+        account: AccountLimits::Flat(flat(&configured)),
+        server_usage: Arc::clone(server_usage),
+        account_usage: Arc::clone(account_usage),
+    }
+}
+
+fn of_server(options: &Options, capacity: Capacity) -> ServerLimits {
+    let configured = &options.jetstream.limits;
+    let batch = &configured.batch;
+    let default = BatchLimits::default();
+    ServerLimits {
+        memory_bytes_max: capacity.memory,
+        storage_bytes_max: capacity.storage,
+        duplicate_window_max: configured.duplicate_window,
+        ack_pending_max: configured.max_ack_pending.map(i64::from),
+        request_batch_max: configured.max_request_batch.map(i64::from),
+        consumers_default: configured.default_max_consumers.map(i64::from),
+        batch: BatchLimits {
+            atomic_per_stream: batch
+                .max_inflight_per_stream
+                .map_or(default.atomic_per_stream, |max| max as usize),
+            atomic_total: batch.max_inflight_total.map_or(default.atomic_total, i64::from),
+            atomic_messages: batch.max_messages.map_or(default.atomic_messages, u64::from),
+            timeout: batch.timeout.unwrap_or(default.timeout),
+            ..default
+        },
+    }
+}
+
+fn flat(configured: &JetStreamAccountLimits) -> TierLimits {
+    let bytes = |limit: Option<u64>| limit.map_or(-1, |limit| i64::try_from(limit).unwrap_or(i64::MAX));
+    let count = |limit: Option<u32>| limit.map_or(-1, i64::from);
+    TierLimits {
+        memory_bytes_max: bytes(configured.max_memory),
+        storage_bytes_max: bytes(configured.max_store),
+        streams_max: count(configured.max_streams),
+        consumers_max: count(configured.max_consumers),
+        ack_pending_max: count(configured.max_ack_pending),
+        memory_stream_bytes_max: bytes(configured.memory_max_stream_bytes),
+        storage_stream_bytes_max: bytes(configured.disk_max_stream_bytes),
+        bytes_required: configured.max_bytes_required,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_account_without_limits_is_bounded_by_the_server_alone() {
+        let options = Options::default();
+        let capacity = Capacity { memory: 10, storage: 20 };
+        let limits = of_account(&options, "A", capacity, &Arc::default(), &Arc::default());
+        assert_eq!((limits.server.memory_bytes_max, limits.server.storage_bytes_max), (10, 20));
+        assert_eq!(limits.account, AccountLimits::Flat(TierLimits::default()));
+    }
+}

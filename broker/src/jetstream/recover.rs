@@ -1,0 +1,218 @@
+//! What is read back at the start: the log, and the catalogue of streams.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use bytes::Bytes;
+use hashbrown::HashMap;
+use jetstream::meta::Catalogue;
+use multiraft::{Entry, HardState, PeerId, Position, Start};
+use store::crypt::Keyring;
+use store::disk::Disk;
+use store::state_file;
+use store::wal::{self, Wal};
+
+use super::entropy::SystemEntropy;
+use super::shard::THIS_SERVER;
+
+/// The catalogue's file. Its content has a version of its own.
+pub const CATALOGUE_FILE: state_file::Kind<'static> =
+    state_file::Kind { magic: *b"MYELNCAT", version: 1, name: "catalogue" };
+
+/// What the log holds of one group.
+#[derive(Debug, Default)]
+pub struct GroupLog {
+    /// Term, vote and commit.
+    pub hard_state: Option<HardState>,
+    /// Entries behind what was released.
+    pub entries: Vec<Entry>,
+    /// Place up to which entries were released.
+    pub released: Position,
+}
+
+/// Why JetStream does not start.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// Files or directories.
+    #[error("JetStream storage: {0}")]
+    Disk(#[from] store::disk::Error),
+    /// The log cannot be read.
+    #[error("JetStream log in {}: {source}", path.display())]
+    Log {
+        /// Its directory.
+        path: PathBuf,
+        /// Why not.
+        source: wal::Error,
+    },
+    /// The catalogue cannot be read. Nothing is deleted or made anew in its place.
+    #[error("JetStream catalogue {}: {reason}; move the file away only if all streams may be lost", path.display())]
+    Catalogue {
+        /// Its file.
+        path: PathBuf,
+        /// Why not.
+        reason: String,
+    },
+    /// A thread does not start.
+    #[error("JetStream thread: {0}")]
+    Thread(#[from] std::io::Error),
+}
+
+impl GroupLog {
+    fn take(&mut self, record: wal::Record<'_>) {
+        match record {
+            wal::Record::Entry { index, term, payload, .. } => {
+                while self.entries.last().is_some_and(|entry| entry.index >= index) {
+                    self.entries.pop();
+                }
+                self.entries.push(Entry { index, term, payload: Bytes::copy_from_slice(payload) });
+            }
+            wal::Record::HardState { state, .. } => {
+                let vote = Some(PeerId(state.vote)).filter(|peer| peer.0 != 0);
+                self.hard_state = Some(HardState { term: state.term, vote, commit: state.commit });
+            }
+            wal::Record::Released { index, term, .. } => {
+                if index > self.released.index {
+                    self.released = Position { index, term };
+                    self.entries.retain(|entry| entry.index > index);
+                }
+            }
+            wal::Record::Removed { .. } => *self = Self::default(),
+        }
+    }
+}
+
+/// The log, what it holds of each group, and what of it is lost.
+pub type OpenedLog = (Wal, HashMap<u64, GroupLog>, Vec<String>);
+
+/// Opens the log and takes all that it holds.
+pub fn open_log(
+    disk: &Arc<dyn Disk>,
+    dir: &Path,
+    keyring: Option<Arc<Keyring>>,
+) -> Result<OpenedLog, StartError> {
+    let path = dir.join("log");
+    let mut groups: HashMap<u64, GroupLog> = HashMap::new();
+    let options = wal::Options { crypt: keyring, ..wal::Options::new(Arc::new(SystemEntropy)) };
+    let opened = Wal::open(Arc::clone(disk), &path, options, &mut |record| {
+        groups.entry(group_of(&record)).or_default().take(record);
+    });
+    let (wal, report) = opened.map_err(|source| StartError::Log { path, source })?;
+    if report.torn_bytes > 0 {
+        tracing::info!(
+            "JetStream log: {} bytes at its end were never synced and are gone",
+            report.torn_bytes
+        );
+    }
+    let mut damage: Vec<String> = report.damage.iter().map(ToString::to_string).collect();
+    damage.extend(report.gaps.iter().map(|gap| {
+        format!("group {:016x} lacks entries {} to {}", gap.group.0, gap.missing.start, gap.missing.end - 1)
+    }));
+    Ok((wal, groups, damage))
+}
+
+fn group_of(record: &wal::Record<'_>) -> u64 {
+    match record {
+        wal::Record::Entry { group, .. }
+        | wal::Record::HardState { group, .. }
+        | wal::Record::Released { group, .. }
+        | wal::Record::Removed { group } => group.0,
+    }
+}
+
+/// The catalogue as it was written last; an empty one if it never was.
+pub fn read_catalogue(
+    disk: &dyn Disk,
+    path: &Path,
+    keyring: Option<&Keyring>,
+) -> Result<Catalogue, StartError> {
+    let failed = |reason: String| StartError::Catalogue { path: path.to_owned(), reason };
+    match state_file::read(disk, path, &CATALOGUE_FILE, keyring) {
+        Ok(None) => Ok(Catalogue::new()),
+        Ok(Some(content)) => Catalogue::decode(&content.bytes).map_err(|error| failed(error.to_string())),
+        Err(error) => Err(failed(error.to_string())),
+    }
+}
+
+/// How the catalogue's group begins. A hole in its log is an error: a stream that is not in the catalogue would be taken as deleted.
+pub fn catalogue_start(catalogue: &Catalogue, log: GroupLog, path: &Path) -> Result<Start, StartError> {
+    let (start, lost) = start(log, catalogue.applied());
+    match lost {
+        None => Ok(start),
+        Some(lost) => Err(StartError::Catalogue { path: path.to_owned(), reason: lost }),
+    }
+}
+
+/// How a group begins from what its log holds behind the checkpoint; and what of the log cannot be used because of a hole.
+pub fn start(log: GroupLog, applied: u64) -> (Start, Option<String>) {
+    let GroupLog { hard_state, mut entries, released } = log;
+    let before = entries.iter().rfind(|entry| entry.index == applied).map(|entry| entry.term);
+    entries.retain(|entry| entry.index > applied);
+    let mut lost = None;
+    if let Some(first) = entries.first()
+        && first.index != applied + 1
+    {
+        lost = Some(format!("log entries {} to {} are missing", applied + 1, first.index - 1));
+        entries.clear();
+    }
+    let state = hard_state.unwrap_or_default();
+    let term = before.unwrap_or(released.term).max(u64::from(applied > 0));
+    let snapshot = Position { index: applied, term: if applied == 0 { 0 } else { term } };
+    let last = entries.last().map_or(snapshot, |entry| Position { index: entry.index, term: entry.term });
+    let hard_state = HardState {
+        term: state.term.max(last.term),
+        vote: state.vote,
+        commit: state.commit.clamp(applied, last.index),
+    };
+    (Start { peers: vec![THIS_SERVER], hard_state, applied, snapshot, entries }, lost)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn log(indexes: std::ops::RangeInclusive<u64>) -> GroupLog {
+        let entries = indexes.map(|index| Entry { index, term: 3, payload: Bytes::from_static(b"x") });
+        GroupLog {
+            hard_state: Some(HardState { term: 3, vote: Some(THIS_SERVER), commit: 0 }),
+            entries: entries.collect(),
+            released: Position::default(),
+        }
+    }
+
+    #[test]
+    fn what_the_checkpoint_covers_is_not_replayed() {
+        let (start, lost) = start(log(1..=10), 7);
+        assert_eq!(
+            (start.snapshot.index, start.entries[0].index, start.entries.len(), lost),
+            (7, 8, 3, None)
+        );
+    }
+
+    #[test]
+    fn a_hole_behind_the_checkpoint_is_told_and_nothing_behind_it_used() {
+        let (start, lost) = start(log(5..=10), 2);
+        assert!(start.entries.is_empty());
+        assert_eq!(lost.unwrap(), "log entries 3 to 4 are missing");
+    }
+
+    #[test]
+    fn a_new_group_begins_with_nothing() {
+        let (start, lost) = start(GroupLog::default(), 0);
+        assert_eq!(
+            (start.snapshot, start.hard_state, lost),
+            (Position::default(), HardState::default(), None)
+        );
+    }
+
+    #[test]
+    fn a_later_entry_voids_those_from_its_index_on() {
+        let mut group = log(1..=5);
+        group.take(wal::Record::Entry { group: wal::GroupId(1), index: 4, term: 4, payload: b"y" });
+        let indexes: Vec<_> = group.entries.iter().map(|entry| (entry.index, entry.term)).collect();
+        assert_eq!(indexes, [(1, 3), (2, 3), (3, 3), (4, 4)]);
+        group.take(wal::Record::Released { group: wal::GroupId(1), index: 3, term: 3 });
+        assert_eq!((group.entries.len(), group.released.term), (1, 3));
+        group.take(wal::Record::Removed { group: wal::GroupId(1) });
+        assert!(group.entries.is_empty() && group.hard_state.is_none());
+    }
+}

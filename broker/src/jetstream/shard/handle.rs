@@ -1,0 +1,225 @@
+//! First half of a turn: each input goes to the machine it is for.
+
+use std::sync::Arc;
+
+use api::ApiError;
+use api::error::jetstream::ErrorCode;
+use bytes::Bytes;
+use jetstream::meta::META_GROUP;
+use jetstream::stream::{Incoming, Publish};
+use jetstream::{Request, Token};
+use multiraft::{GroupId, Position};
+
+use super::hosted::Checkpoint;
+use super::{Input, Outbound, Shard, direct};
+use crate::jetstream::inbox::Inbound;
+use crate::jetstream::log_thread::Record;
+
+/// Header block of an answer to a publisher that found no room.
+const TOO_MANY_REQUESTS: &[u8] = b"NATS/1.0 429 Too Many Requests\r\n\r\n";
+
+impl Shard {
+    pub(super) fn handle(&mut self, input: Input) {
+        match input {
+            Input::Publish { group, message } => self.publish(group, message),
+            Input::Pull { group, message } => self.pull(group, &message),
+            Input::Ack { group, message } => self.ack(group, &message),
+            Input::FlowControl { group, message } => self.flow_control(group, &message),
+            Input::DirectGet { group, message } => self.direct_get(group, &message),
+            Input::Request { group, request, respond } => {
+                let Some(hosted) = self.hosted.get_mut(&group) else {
+                    respond.call(&mut self.outgoing, Err(ErrorCode::STREAM_NOT_FOUND.into()));
+                    return;
+                };
+                let token = hosted.token(respond);
+                hosted.with(&mut self.outgoing, self.now, |stream, outside, effects| {
+                    stream.handle_request(outside, effects, token, *request);
+                });
+                self.touch(group);
+            }
+            Input::Refuse { group, reply } => self.refuse(group, &reply),
+            Input::Interest { group, subject, has } => {
+                let Some(hosted) = self.hosted.get_mut(&group) else { return };
+                hosted.with(&mut self.outgoing, self.now, |stream, outside, effects| {
+                    stream.handle_interest(outside, effects, &subject, has);
+                });
+                self.touch(group);
+            }
+            Input::Persisted { persisted, bytes } => {
+                self.unsynced_bytes = self.unsynced_bytes.saturating_sub(bytes);
+                for (group, ticket) in persisted {
+                    self.node.persisted(group, ticket);
+                }
+            }
+            Input::LogFailed(reason) => self.fail_all(&reason),
+            Input::CheckpointDone { group, result } => self.checkpoint_done(group, result),
+            Input::Checkpoint { group } => self.begin_checkpoint(group),
+            Input::Open(spec) => self.open(*spec),
+            Input::Destroy { group, done } => {
+                self.destroy(group);
+                done.call(&mut self.outgoing);
+            }
+            Input::Catalogue(request) => self.change_catalogue(*request),
+            Input::Inspect(call) => call.call(self),
+            Input::Stop => self.stopping = true,
+        }
+    }
+
+    fn publish(&mut self, group: u64, message: Inbound) {
+        let Some(hosted) = self.hosted.get_mut(&group) else { return };
+        let publish = Publish {
+            subject: message.subject,
+            reply: message.reply,
+            headers: message.headers,
+            payload: message.payload,
+        };
+        hosted.with(&mut self.outgoing, self.now, |stream, outside, effects| {
+            stream.handle_publish(outside, effects, publish);
+        });
+        self.touch(group);
+    }
+
+    fn pull(&mut self, group: u64, message: &Inbound) {
+        let Some(hosted) = self.hosted.get_mut(&group) else { return };
+        let Some(consumer) = last_token(&message.subject) else { return };
+        hosted.with(&mut self.outgoing, self.now, |stream, outside, effects| {
+            stream.handle_pull(outside, effects, consumer, incoming(message));
+        });
+        self.touch(group);
+    }
+
+    fn ack(&mut self, group: u64, message: &Inbound) {
+        let Some(hosted) = self.hosted.get_mut(&group) else { return };
+        hosted.with(&mut self.outgoing, self.now, |stream, outside, effects| {
+            stream.handle_ack(outside, effects, incoming(message));
+        });
+        self.touch(group);
+    }
+
+    fn flow_control(&mut self, group: u64, message: &Inbound) {
+        let Some(hosted) = self.hosted.get_mut(&group) else { return };
+        hosted.with(&mut self.outgoing, self.now, |stream, outside, effects| {
+            stream.handle_flow_control(outside, effects, incoming(message));
+        });
+        self.touch(group);
+    }
+
+    /// A direct get. What is wrong with it is told by status, in the place of a message.
+    fn direct_get(&mut self, group: u64, message: &Inbound) {
+        let (Some(hosted), Some(reply)) = (self.hosted.get_mut(&group), &message.reply) else { return };
+        match direct::read(&hosted.entry.name, message) {
+            Ok(request) => {
+                let token = Token(0);
+                let request = Request::DirectGet { reply: reply.clone(), request: Box::new(request) };
+                hosted.with(&mut self.outgoing, self.now, |stream, outside, effects| {
+                    stream.handle_request(outside, effects, token, request);
+                });
+                self.touch(group);
+            }
+            Err(status) => {
+                let headers = format!("NATS/1.0 {status}\r\n\r\n");
+                let headers = headers.as_bytes();
+                let message = Outbound { to: reply, subject: reply, reply: None, headers, payload: b"" };
+                self.outgoing.send(&hosted.entry.account.account, &message);
+            }
+        }
+    }
+
+    /// A publisher whose message found no room.
+    fn refuse(&mut self, group: u64, reply: &Bytes) {
+        let Some(hosted) = self.hosted.get(&group) else { return };
+        let error = ApiError::from(ErrorCode::STREAM_TOO_MANY_REQUESTS);
+        let payload = jetstream::stream::publish_error(&hosted.entry.name, &error);
+        let message = Outbound {
+            to: reply,
+            subject: reply,
+            reply: None,
+            headers: TOO_MANY_REQUESTS,
+            payload: &payload,
+        };
+        self.outgoing.send(&hosted.entry.account.account, &message);
+    }
+
+    /// Starts a checkpoint of a stream, or notes that another one is wanted.
+    pub(super) fn begin_checkpoint(&mut self, group: u64) {
+        if group == META_GROUP {
+            return self.save_catalogue();
+        }
+        let Some(hosted) = self.hosted.get_mut(&group) else { return };
+        if !hosted.durable || hosted.failed.is_some() {
+            return;
+        }
+        if hosted.checkpoint != Checkpoint::Idle {
+            hosted.checkpoint = Checkpoint::Again;
+            return;
+        }
+        match hosted.stream.checkpoint() {
+            Ok(job) => {
+                hosted.covered = hosted.applied;
+                hosted.checkpoint = Checkpoint::Running;
+                hosted.log_bytes = 0;
+                self.shared.workers.checkpoint(group, Arc::clone(&self.inbox), job);
+            }
+            Err(error) => self.fail(group, &error.to_string()),
+        }
+    }
+
+    fn checkpoint_done(
+        &mut self,
+        group: u64,
+        result: Result<store::stream::CheckpointDone, store::stream::Error>,
+    ) {
+        let Some(hosted) = self.hosted.get_mut(&group) else { return };
+        let again = std::mem::replace(&mut hosted.checkpoint, Checkpoint::Idle) == Checkpoint::Again;
+        let Position { index, term } = hosted.covered;
+        match hosted.stream.checkpoint_done(result) {
+            Ok(()) => {
+                self.node.compact(GroupId(group), index);
+                self.records.push(Record::Released { group, index, term });
+                if again {
+                    self.begin_checkpoint(group);
+                }
+            }
+            Err(error) => self.fail(group, &error.to_string()),
+        }
+    }
+
+    /// A stream whose disk failed takes no more changes; the others go on.
+    pub(super) fn fail(&mut self, group: u64, reason: &str) {
+        let Some(hosted) = self.hosted.get_mut(&group) else { return };
+        if hosted.failed.is_some() {
+            return;
+        }
+        let entry = &hosted.entry;
+        tracing::error!(
+            "JetStream stream '{} > {}' failed: {reason}",
+            entry.account.account.name(),
+            entry.name
+        );
+        hosted.failed = Some(reason.into());
+        self.shared.health.failed(entry.account.account.name(), &entry.name, reason);
+    }
+
+    fn fail_all(&mut self, reason: &Arc<str>) {
+        self.log_failed = Some(Arc::clone(reason));
+        let groups: Vec<u64> =
+            self.hosted.values().filter(|hosted| hosted.durable).map(|h| h.entry.group).collect();
+        for group in groups {
+            self.fail(group, reason);
+        }
+    }
+}
+
+fn incoming(message: &Inbound) -> Incoming<'_> {
+    Incoming {
+        subject: &message.subject,
+        reply: message.reply.as_ref(),
+        headers: &message.headers,
+        payload: &message.payload,
+    }
+}
+
+/// The last token of a subject as text.
+fn last_token(subject: &[u8]) -> Option<&str> {
+    subject.rsplit(|byte| *byte == b'.').next().and_then(|token| std::str::from_utf8(token).ok())
+}

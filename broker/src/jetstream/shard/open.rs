@@ -1,0 +1,147 @@
+//! Streams come to a shard and go: their store is opened, their log replayed, their group started; and at last destroyed.
+
+use std::sync::Arc;
+
+use api::error::jetstream::ErrorCode;
+use api::jetstream::request::StreamInfoDetails;
+use api::jetstream::stream::{Compression, Storage};
+use jetstream::stream::facts::Identity;
+use jetstream::{Request, Stream};
+use multiraft::GroupId;
+use store::Timestamp;
+use store::stream::{self as files, FileOptions, FileStore, MemoryStore, Recovered, StreamStore};
+
+use super::{Hosted, Respond, Shard};
+use crate::jetstream::directory::StreamEntry;
+use crate::jetstream::log_thread::Record;
+use crate::jetstream::recover::{self, GroupLog};
+
+/// A stream that a shard has to host.
+#[derive(Debug)]
+pub struct StreamSpec {
+    /// Its place in the directory.
+    pub entry: Arc<StreamEntry>,
+    /// When it was created.
+    pub created: Timestamp,
+    /// What the log holds of it.
+    pub log: Option<GroupLog>,
+    /// Gets its info once it leads, or why it cannot be opened.
+    pub respond: Option<Respond>,
+}
+
+impl Shard {
+    pub(super) fn open(&mut self, spec: StreamSpec) {
+        let group = spec.entry.group;
+        let config = spec.entry.config.load_full();
+        let durable = config.storage == Storage::File;
+        let (store, recovered) = match self.open_store(&spec.entry, durable) {
+            Ok(opened) => opened,
+            Err(error) => return self.open_failed(&spec.entry, spec.respond, &error.to_string()),
+        };
+        for damage in &recovered.damage {
+            let text = format!("{}: {}, sequences {:?}", damage.file, damage.reason, damage.sequences);
+            tracing::error!(
+                "JetStream stream '{} > {}' is damaged: {text}",
+                spec.entry.account.account.name(),
+                spec.entry.name
+            );
+            self.shared.health.damaged(spec.entry.account.account.name(), &spec.entry.name, &text);
+        }
+        let identity = Identity {
+            account: spec.entry.account.account.name().into(),
+            name: Arc::from(&*spec.entry.name),
+            group,
+            domain: self.shared.domain.as_deref().map(Arc::from),
+            created: spec.created,
+        };
+        let applied = recovered.applied;
+        let stream = match Stream::new(identity, (*config).clone(), store, recovered) {
+            Ok(stream) => stream,
+            Err(error) => return self.open_failed(&spec.entry, spec.respond, &error.to_string()),
+        };
+        let (start, lost) = recover::start(spec.log.unwrap_or_default(), applied);
+        if let Some(lost) = lost {
+            self.shared.health.damaged(spec.entry.account.account.name(), &spec.entry.name, &lost);
+            tracing::error!(
+                "JetStream stream '{} > {}' is damaged: {lost}",
+                spec.entry.account.account.name(),
+                spec.entry.name
+            );
+        }
+        self.hosted.insert(group, Hosted::new(stream, spec.entry, durable, spec.respond));
+        let started = self.node.add_group(GroupId(group), start);
+        if let Err(error) = started {
+            self.fail(group, &error.to_string());
+        }
+    }
+
+    fn open_store(
+        &self,
+        entry: &StreamEntry,
+        durable: bool,
+    ) -> Result<(Box<dyn StreamStore>, Recovered), store::stream::Error> {
+        if !durable {
+            return Ok((Box::new(MemoryStore::new()), Recovered::default()));
+        }
+        let disk = Arc::clone(&self.shared.disk);
+        let options = FileOptions {
+            compression: match entry.config.load().compression {
+                Compression::None => files::Compression::None,
+                Compression::S2 => files::Compression::S2,
+            },
+            keyring: self.shared.keyring.clone(),
+            ..FileOptions::new(entry.group, Arc::clone(&self.shared.cache))
+        };
+        let (store, recovered) = FileStore::open(disk, &self.shared.stream_dir(entry.group), options)?;
+        Ok((Box::new(store), recovered))
+    }
+
+    /// The stream is there, but nothing can be done with it.
+    fn open_failed(&mut self, entry: &StreamEntry, respond: Option<Respond>, reason: &str) {
+        let account = entry.account.account.name();
+        tracing::error!("JetStream stream '{account} > {}' does not open: {reason}", entry.name);
+        self.shared.health.failed(account, &entry.name, reason);
+        self.shared.health.recovered();
+        if let Some(respond) = respond {
+            let error = ErrorCode::STREAM_OFFLINE_REASON.because(reason);
+            respond.call(&mut self.outgoing, Err(error));
+        }
+    }
+
+    /// The stream leads for the first time: from now on messages may come.
+    pub(super) fn opened(&mut self, group: u64) {
+        let Some(hosted) = self.hosted.get_mut(&group) else { return };
+        let known =
+            hosted.stream.consumers().map(|consumer| (consumer.name().into(), Arc::clone(consumer.config())));
+        hosted.entry.consumers.write().extend(known);
+        hosted.entry.subscribe(&self.shared);
+        let Some(respond) = hosted.respond.take() else {
+            self.shared.health.recovered();
+            return;
+        };
+        let token = hosted.token(respond);
+        hosted.with(&mut self.outgoing, self.now, |stream, outside, effects| {
+            stream.handle_request(outside, effects, token, Request::StreamInfo(StreamInfoDetails::default()));
+        });
+    }
+
+    pub(super) fn destroy(&mut self, group: u64) {
+        let Some(hosted) = self.hosted.remove(&group) else { return };
+        if let Some(deadline) = hosted.deadline {
+            self.deadlines.remove(&(deadline, group));
+        }
+        for (_, respond) in hosted.responders {
+            respond.call(&mut self.outgoing, Err(ErrorCode::STREAM_NOT_FOUND.into()));
+        }
+        self.node.remove_group(GroupId(group));
+        self.shared.health.forget(hosted.entry.account.account.name(), &hosted.entry.name);
+        if hosted.durable {
+            self.records.push(Record::Removed { group });
+            // A job that is out works on open files; what it writes goes with the directory.
+            drop(hosted.stream);
+            if let Err(error) = self.shared.disk.remove_dir_all(&self.shared.stream_dir(group)) {
+                tracing::error!("JetStream: {error}");
+            }
+        }
+    }
+}

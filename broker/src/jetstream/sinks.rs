@@ -1,0 +1,151 @@
+//! The receiving ends of JetStream's subscriptions: what a connection does with a message for a stream, a consumer or the API.
+//!
+//! Everything here runs on the publisher's thread: it finds the shard and puts the message into its inbox.
+
+use std::sync::Arc;
+
+use tokio::sync::mpsc;
+
+use super::api::ApiRequest;
+use super::directory::{AccountEntry, StreamEntry};
+use super::inbox::Inbound;
+use super::shard::Input;
+use crate::net::dispatch::Message;
+
+const API: &[u8] = b"$JS.API.";
+const NEXT: &[u8] = b"CONSUMER.MSG.NEXT.";
+const DIRECT: &[u8] = b"DIRECT.GET.";
+const ACK: &[u8] = b"$JS.ACK.";
+const FLOW_CONTROL: &[u8] = b"$JS.FC.";
+
+/// Takes the messages of one stream's subjects.
+#[derive(Debug)]
+pub struct StreamSink {
+    /// Number among the connections.
+    pub id: u64,
+    /// The stream.
+    pub stream: Arc<StreamEntry>,
+}
+
+impl StreamSink {
+    /// Hands the message to the shard. A full inbox is answered with 429 there, so this always counts as taken.
+    pub fn deliver(&self, message: &Message<'_>) -> bool {
+        let group = self.stream.group;
+        let size = message.subject.len() + message.payload.len();
+        let refuse = message.reply.map(|reply| Input::Refuse { group, reply: reply.to_vec().into() });
+        let publish = || Input::Publish { group, message: Inbound::copy(message, None) };
+        self.stream.inbox.push_message(size, publish, refuse);
+        true
+    }
+}
+
+/// Takes requests, acknowledgements and flow control replies of one account.
+#[derive(Debug)]
+pub struct ApiSink {
+    /// Number among the connections.
+    pub id: u64,
+    /// The account.
+    pub account: Arc<AccountEntry>,
+    /// Subject prefix of this server's domain, `$JS.<domain>.API.`.
+    pub domain_prefix: Option<Box<[u8]>>,
+    /// Where requests go that no shard answers alone.
+    pub requests: mpsc::Sender<ApiRequest>,
+    /// What to do when that is full.
+    pub overflow: Arc<super::api::Overflow>,
+}
+
+impl ApiSink {
+    /// Sorts the message to where it belongs. False if nobody is there to take it, so that a requester hears of it at once.
+    pub fn deliver(&self, message: &Message<'_>, publisher: Option<u64>) -> bool {
+        let subject = message.subject;
+        if let Some(rest) = subject.strip_prefix(ACK) {
+            return self.ack(rest, message);
+        }
+        if let Some(rest) = subject.strip_prefix(FLOW_CONTROL) {
+            return self.flow_control(rest, message);
+        }
+        let by_domain = self.domain_prefix.as_ref().and_then(|prefix| subject.strip_prefix(&**prefix));
+        let Some(rest) = subject.strip_prefix(API).or(by_domain) else { return false };
+        if let Some(rest) = rest.strip_prefix(NEXT) {
+            return self.next(rest, message);
+        }
+        if let Some(rest) = rest.strip_prefix(DIRECT) {
+            return self.direct(rest, message);
+        }
+        let Some(reply) = message.reply else { return false };
+        let request = ApiRequest {
+            account: Arc::clone(&self.account),
+            path: rest.to_vec(),
+            reply: reply.to_vec(),
+            message: Inbound::copy(message, publisher),
+        };
+        if let Err(error) = self.requests.try_send(request) {
+            self.overflow.dropped(error);
+        }
+        true
+    }
+
+    /// `<stream>.<consumer>.<delivered>…`, or the longer form with domain and account in front.
+    fn ack(&self, rest: &[u8], message: &Message<'_>) -> bool {
+        let tokens = subject::tokens(rest).count();
+        let skip = match tokens {
+            7 => 0,
+            9.. => 2,
+            _ => return false,
+        };
+        let mut tokens = subject::tokens(rest).skip(skip);
+        let Some(stream) = tokens.next().and_then(|name| self.account.stream(name)) else { return false };
+        self.hand_over(&stream, message, |group| Input::Ack { group, message: Inbound::copy(message, None) })
+    }
+
+    fn flow_control(&self, rest: &[u8], message: &Message<'_>) -> bool {
+        let skip = if subject::tokens(rest).count() > 3 { 2 } else { 0 };
+        let Some(stream) = subject::tokens(rest).nth(skip).and_then(|name| self.account.stream(name)) else {
+            return false;
+        };
+        self.hand_over(&stream, message, |group| Input::FlowControl {
+            group,
+            message: Inbound::copy(message, None),
+        })
+    }
+
+    fn next(&self, rest: &[u8], message: &Message<'_>) -> bool {
+        let mut tokens = subject::tokens(rest);
+        let (Some(stream), Some(consumer), None) = (tokens.next(), tokens.next(), tokens.next()) else {
+            return false;
+        };
+        let Some(stream) = self.account.stream(stream) else { return false };
+        let known = std::str::from_utf8(consumer)
+            .is_ok_and(|consumer| stream.consumers.read().contains_key(consumer));
+        if !known || message.reply.is_none() {
+            return false;
+        }
+        self.hand_over(&stream, message, |group| Input::Pull { group, message: Inbound::copy(message, None) })
+    }
+
+    fn direct(&self, rest: &[u8], message: &Message<'_>) -> bool {
+        let Some(stream) = subject::tokens(rest).next().and_then(|name| self.account.stream(name)) else {
+            return false;
+        };
+        let config = stream.config.load();
+        if message.reply.is_none() || !(config.allow_direct || config.mirror_direct) {
+            return false;
+        }
+        self.hand_over(&stream, message, |group| Input::DirectGet {
+            group,
+            message: Inbound::copy(message, None),
+        })
+    }
+
+    /// Puts it into the shard's inbox; a full one drops it, and the client's own time limit tells it.
+    fn hand_over(
+        &self,
+        stream: &StreamEntry,
+        message: &Message<'_>,
+        input: impl FnOnce(u64) -> Input,
+    ) -> bool {
+        let size = message.subject.len() + message.payload.len();
+        stream.inbox.push_message(size, || input(stream.group), None);
+        true
+    }
+}
