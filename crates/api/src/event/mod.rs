@@ -8,7 +8,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::duration::nanos;
-use crate::monitor::{AccountStat, KindCounts};
+use crate::monitor::{AccountStat, JetStreamVarz, KindCounts};
 use crate::optional::is_zero;
 use crate::time::Time;
 
@@ -153,6 +153,8 @@ pub struct ServerStats {
     pub routes: Vec<RouteStat>,
     #[serde(skip_serializing_if = "is_zero")]
     pub active_servers: i64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub jetstream: Option<JetStreamVarz>,
     #[serde(skip_serializing_if = "is_zero")]
     pub gomemlimit: i64,
     #[serde(skip_serializing_if = "is_zero")]

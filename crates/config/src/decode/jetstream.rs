@@ -165,6 +165,8 @@ fn limits(map: &Map, limits: &mut JetStreamLimits, report: &mut Report) {
             "max_request_batch" => limits.max_request_batch = count(&field, report),
             "max_ack_pending" => limits.max_ack_pending = count(&field, report),
             "max_ha_assets" => limits.max_ha_assets = count(&field, report),
+            // Unlike the other limits, 0 is the default here, and only a negative number is no limit.
+            "default_max_consumers" if matches!(field.value.kind, Kind::Integer(0)) => {}
             "default_max_consumers" => limits.default_max_consumers = count(&field, report),
             "duplicate_window" => limits.duplicate_window = positive_duration(&field, report),
             _ => match field.value.as_map() {

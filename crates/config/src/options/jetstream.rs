@@ -12,6 +12,8 @@ const BUFFERED_BYTES_MAX_DEFAULT: u64 = 128 * 1024 * 1024;
 const CATCHUP_BYTES_MAX_DEFAULT: u64 = 64 * 1024 * 1024;
 /// Requests of the API that wait.
 const REQUEST_QUEUE_DEFAULT: u32 = 10_000;
+/// Consumers of a stream that does not say.
+const CONSUMERS_MAX_DEFAULT: u32 = 1_000;
 
 /// When a publish is acknowledged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -95,7 +97,7 @@ impl Default for JetStream {
 }
 
 /// `limits` of the block; `None` is no limit, or the default where one is named.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct JetStreamLimits {
     /// `max_request_batch` of a pull request.
     pub max_request_batch: Option<u32>,
@@ -103,12 +105,25 @@ pub struct JetStreamLimits {
     pub max_ack_pending: Option<u32>,
     /// `max_ha_assets`: replicated streams and consumers on one server.
     pub max_ha_assets: Option<u32>,
-    /// `default_max_consumers` of a stream that does not say.
+    /// `default_max_consumers` of a stream that does not say; `None` is no limit, which has to be asked for.
     pub default_max_consumers: Option<u32>,
     /// `duplicate_window` of a stream.
     pub duplicate_window: Option<Duration>,
     /// `batch`.
     pub batch: BatchLimits,
+}
+
+impl Default for JetStreamLimits {
+    fn default() -> Self {
+        Self {
+            max_request_batch: None,
+            max_ack_pending: None,
+            max_ha_assets: None,
+            default_max_consumers: Some(CONSUMERS_MAX_DEFAULT),
+            duplicate_window: None,
+            batch: BatchLimits::default(),
+        }
+    }
 }
 
 /// Limits of atomic batches; `None` is the default of JetStream.

@@ -93,6 +93,18 @@ fn numbers_that_mean_nothing_are_the_default() {
     );
 }
 
+/// As the reference: 0 is the default, and less is no limit.
+#[test]
+fn a_stream_has_at_most_a_thousand_consumers_unless_told_otherwise() {
+    let limit = |text: &str| {
+        options(&format!("jetstream {{ limits {{ {text} }} }}")).jetstream.limits.default_max_consumers
+    };
+    assert_eq!(limit("max_ack_pending: 5"), Some(1000));
+    assert_eq!(limit("default_max_consumers: 0"), Some(1000));
+    assert_eq!(limit("default_max_consumers: 2000"), Some(2000));
+    assert_eq!(limit("default_max_consumers: -1"), None);
+}
+
 #[test]
 fn a_weaker_mode_is_asked_for_by_name_and_warned_of() {
     let sync = |text: &str| options(&format!("jetstream {{ {text} }}")).jetstream.sync;
