@@ -11,6 +11,7 @@ pub mod limits;
 pub mod meta;
 pub mod outside;
 pub mod request;
+pub mod snapshot;
 pub mod stream;
 
 pub use outside::Outside;

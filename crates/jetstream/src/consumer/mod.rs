@@ -9,6 +9,7 @@ mod apply;
 mod codec;
 mod command;
 mod deliver;
+mod document;
 mod extensions;
 mod info;
 mod keys;
@@ -35,6 +36,7 @@ use store::stream::{Error as StoreError, Filter, StreamStore};
 pub use ack::{AckSubject, AckTokens, FlowControlSubject};
 pub use codec::StateError;
 pub use command::CommandError;
+pub use document::DocumentError;
 pub use extensions::Extensions;
 pub use state::Position;
 

@@ -109,6 +109,13 @@ impl Catalogue {
         }
     }
 
+    /// A group for a stream that will be created later, or never. It is remembered by this process alone: after a restart it may be given again.
+    pub fn reserve(&mut self) -> u64 {
+        let group = self.next_group;
+        self.next_group += 1;
+        group
+    }
+
     /// Obeys a committed command.
     pub fn apply(&mut self, index: u64, payload: &[u8]) -> Result<Change, DecodeError> {
         let command = Command::decode(payload)?;

@@ -93,7 +93,7 @@ impl Stream {
     }
 
     /// Reads ids within the window from the headers of stored messages.
-    fn restore_ids(&mut self) -> Result<(), StoreError> {
+    pub(super) fn restore_ids(&mut self) -> Result<(), StoreError> {
         let state = self.store.state();
         let window = self.facts.config.duplicate_window.duration();
         let Some(newest) = state.last_timestamp else { return Ok(()) };

@@ -10,7 +10,7 @@ use api::duration::Nanos;
 use api::error::jetstream::ErrorCode;
 use api::jetstream::account;
 use api::jetstream::consumer::{
-    Admission, ConsumerConfig, ConsumerInfo, Consumers as Known, StreamView, admit,
+    Admission, ConsumerAction, ConsumerConfig, ConsumerInfo, Consumers as Known, StreamView, admit,
 };
 use api::jetstream::limits::{AccountLimits, ServerLimits, tier_name};
 use api::jetstream::response::ConsumerPause;
@@ -85,6 +85,23 @@ fn account_limits(limits: &Limits) -> AccountLimits {
 }
 
 impl Stream {
+    /// Decides about a consumer's configuration: what is asked for, whether it may be there already, whether nothing may be put right.
+    pub(super) fn admit_consumer(
+        &self,
+        outside: &dyn Outside,
+        request: (&ConsumerConfig, ConsumerAction, bool),
+    ) -> Result<Admission, ApiError> {
+        let (config, action, pedantic) = request;
+        let limits = outside.limits();
+        let view = StreamView {
+            config: &self.facts.config,
+            consumers: &Present { consumers: &self.consumers, outside },
+            server: &server_limits(limits),
+            limits: &account_limits(limits),
+        };
+        admit(config, action, view, pedantic)
+    }
+
     /// Answers or proposes; no change of the consumers is in flight.
     pub(crate) fn handle_consumer_request(
         &mut self,
@@ -95,15 +112,7 @@ impl Stream {
         let (token, request) = request;
         let answer = match request {
             Request::CreateConsumer { config, action, pedantic } => {
-                let view = Present { consumers: &self.consumers, outside: &*outside };
-                let limits = outside.limits();
-                let view = StreamView {
-                    config: &self.facts.config,
-                    consumers: &view,
-                    server: &server_limits(limits),
-                    limits: &account_limits(limits),
-                };
-                match admit(&config, action, view, pedantic) {
+                match self.admit_consumer(outside, (&config, action, pedantic)) {
                     Ok(admission) => self.propose_admission(outside, effects, (token, admission)),
                     Err(error) => Some(Err(error)),
                 }

@@ -26,6 +26,7 @@ mod ingest;
 mod purge;
 mod republish;
 mod request;
+pub mod restore;
 mod retention;
 mod rules;
 mod schedule;
