@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 
+use api::jetstream::API_LEVEL;
 use config::options::{Credentials, Options};
 use protocol::info::Info;
 
@@ -15,12 +16,16 @@ pub fn runtime() -> String {
 
 /// What does not differ between client connections.
 pub fn template(identity: &Identity, options: &Options) -> Info {
+    let jetstream = &options.jetstream;
     let mut info = Info {
         server_id: identity.id.clone(),
         server_name: identity.name.clone(),
         version: COMPATIBLE_VERSION.to_owned(),
         proto: 1,
         go: runtime(),
+        jetstream: jetstream.enabled,
+        domain: jetstream.domain.clone().filter(|_| jetstream.enabled).unwrap_or_default(),
+        api_lvl: if jetstream.enabled { i32::try_from(API_LEVEL).unwrap_or(i32::MAX) } else { 0 },
         ..Info::default()
     };
     apply(&mut info, options);

@@ -138,6 +138,9 @@ async fn commit(server: &Arc<Server>, prepared: Prepared) {
     clients::sweep(server, &old_auth).await;
     announce(server, &old, &options);
     routes::apply(server, &old, &options, route_tls).await;
+    if let Some(jetstream) = server.jetstream.get() {
+        jetstream.reload(&options);
+    }
     rewrite_files(server, &old, &options);
     let digest_text = digest.clone().unwrap_or_default();
     server.set_config_loaded(digest);
@@ -181,6 +184,9 @@ fn report(old: &Options, new: &Options, changes: &[Change]) {
             "client_advertise" => tracing::info!("Reload: client_advertise = {value}"),
             "server_tags" => tracing::info!("Reloaded: tags"),
             "server_metadata" => tracing::info!("Reloaded: metadata"),
+            "jetstream.limits" => tracing::info!("Reloaded: JetStream limits"),
+            "jetstream.max_memory_store" => tracing::info!("Reloaded: JetStream max_mem_store = {value}"),
+            "jetstream.max_file_store" => tracing::info!("Reloaded: JetStream max_file_store = {value}"),
             // Blocks, and addresses with passwords, are not written out.
             path if path.starts_with("cluster.") => tracing::info!("Reloaded: {}", path.replace('.', " ")),
             path => tracing::info!("Reloaded: {path} = {value}"),

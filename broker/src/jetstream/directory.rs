@@ -3,15 +3,16 @@
 //! The shards own the machines; this is only the way to them. A shard changes its own entries, connections and the API read.
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use api::jetstream::consumer::ConsumerConfig;
-use api::jetstream::stream::StreamConfig;
+use api::jetstream::stream::{Storage, StreamConfig};
 use arc_swap::ArcSwap;
 use hashbrown::HashMap;
 use jetstream::limits::{AccountUsage, Limits};
 use parking_lot::{Mutex, RwLock};
 
+use super::accounts::ApiInterest;
 use super::inbox::Inbox;
 use super::watch::Watchers;
 use crate::net::sink::{Account, Subscription};
@@ -48,7 +49,8 @@ pub struct ApiCounters {
     pub inflight: AtomicU64,
 }
 
-/// JetStream of one account.
+/// JetStream of one account. It stays when a reload takes JetStream from the account, so that what it has is there when another one gives it
+/// back.
 #[derive(Debug)]
 pub struct AccountEntry {
     /// The account.
@@ -63,9 +65,48 @@ pub struct AccountEntry {
     pub watchers: Arc<Watchers>,
     /// Its API requests.
     pub api: ApiCounters,
+    /// Interest in requests.
+    pub(super) interest: Mutex<ApiInterest>,
+    enabled: AtomicBool,
 }
 
 impl AccountEntry {
+    /// An account without JetStream.
+    pub(super) fn new(account: Arc<Account>, watchers: Arc<Watchers>) -> Self {
+        Self {
+            account,
+            streams: RwLock::default(),
+            usage: Arc::default(),
+            limits: ArcSwap::default(),
+            watchers,
+            api: ApiCounters::default(),
+            interest: Mutex::default(),
+            enabled: AtomicBool::new(false),
+        }
+    }
+
+    /// Has the account JetStream now?
+    pub fn is_enabled(&self) -> bool {
+        self.enabled.load(Ordering::Acquire)
+    }
+
+    /// Gives it JetStream or takes it. True if that changes anything.
+    pub(super) fn set_enabled(&self, enabled: bool) -> bool {
+        self.enabled.swap(enabled, Ordering::AcqRel) != enabled
+    }
+
+    /// Bytes promised to streams with `max_bytes`, once for each replica.
+    pub fn reserved(&self, storage: Storage) -> u64 {
+        let streams = self.streams.read();
+        let promised = streams.values().map(|stream| {
+            let config = stream.config.load();
+            let replicas = u64::try_from(config.num_replicas).unwrap_or(1).max(1);
+            let bytes = u64::try_from(config.max_bytes).unwrap_or(0);
+            if config.storage == storage { bytes.saturating_mul(replicas) } else { 0 }
+        });
+        promised.fold(0, u64::saturating_add)
+    }
+
     /// The stream of that name.
     pub fn stream(&self, name: &[u8]) -> Option<Arc<StreamEntry>> {
         let name = std::str::from_utf8(name).ok()?;
@@ -80,7 +121,7 @@ impl AccountEntry {
     }
 }
 
-/// All accounts that have JetStream.
+/// All accounts, with JetStream and without.
 #[derive(Debug, Default)]
 pub struct Directory {
     accounts: RwLock<HashMap<Box<str>, Arc<AccountEntry>>>,
@@ -89,6 +130,11 @@ pub struct Directory {
 impl Directory {
     /// The account of that name, if it has JetStream.
     pub fn account(&self, name: &str) -> Option<Arc<AccountEntry>> {
+        self.entry(name).filter(|entry| entry.is_enabled())
+    }
+
+    /// The account of that name, even if it has no JetStream.
+    pub fn entry(&self, name: &str) -> Option<Arc<AccountEntry>> {
         self.accounts.read().get(name).cloned()
     }
 
@@ -98,8 +144,15 @@ impl Directory {
         self.accounts.write().insert(name, entry);
     }
 
-    /// All accounts, by name.
+    /// All accounts that have JetStream, by name.
     pub fn accounts(&self) -> Vec<Arc<AccountEntry>> {
+        let mut accounts = self.entries();
+        accounts.retain(|entry| entry.is_enabled());
+        accounts
+    }
+
+    /// All accounts, by name.
+    pub fn entries(&self) -> Vec<Arc<AccountEntry>> {
         let mut accounts: Vec<_> = self.accounts.read().values().cloned().collect();
         accounts.sort_by(|a, b| a.account.name().cmp(b.account.name()));
         accounts

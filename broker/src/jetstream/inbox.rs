@@ -164,7 +164,7 @@ mod tests {
     use super::*;
 
     fn publish(group: u64) -> Input {
-        let empty = bytes::Bytes::new();
+        let empty = Bytes::new();
         let message = Inbound {
             subject: empty.clone(),
             reply: None,
@@ -176,7 +176,7 @@ mod tests {
     }
 
     fn refuse() -> Option<Input> {
-        Some(Input::Refuse { group: 1, reply: bytes::Bytes::new() })
+        Some(Input::Refuse { group: 1, reply: Bytes::new() })
     }
 
     #[test]

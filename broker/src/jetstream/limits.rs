@@ -40,6 +40,26 @@ impl Capacity {
             storage: jetstream.max_file_store.unwrap_or_else(storage),
         }
     }
+
+    /// As reloaded options have it: what was found out at the start stays.
+    pub fn reloaded(self, options: &Options) -> Self {
+        Self {
+            memory: options.jetstream.max_memory_store.unwrap_or(self.memory),
+            storage: options.jetstream.max_file_store.unwrap_or(self.storage),
+        }
+    }
+}
+
+/// Options of the block that a server without a cluster has no use for, and that are set all the same.
+pub fn without_effect(options: &Options) -> Vec<&'static str> {
+    let (set, default) = (&options.jetstream, config::options::JetStream::default());
+    let all = [
+        ("unique_tag", set.unique_tag != default.unique_tag),
+        ("max_outstanding_catchup", set.max_outstanding_catchup != default.max_outstanding_catchup),
+        ("max_ha_assets", set.limits.max_ha_assets != default.limits.max_ha_assets),
+        ("info_queue_limit", set.info_queue_limit != set.request_queue_limit),
+    ];
+    all.into_iter().filter(|(_, is_set)| *is_set).map(|(name, _)| name).collect()
 }
 
 /// Memory of the machine, in bytes.
@@ -54,15 +74,14 @@ pub fn of_account(
     options: &Options,
     name: &str,
     capacity: Capacity,
-    server_usage: &Arc<ServerUsage>,
-    account_usage: &Arc<AccountUsage>,
+    usage: (&Arc<ServerUsage>, &Arc<AccountUsage>),
 ) -> Limits {
     let configured = options.account(name).and_then(|account| account.jetstream).unwrap_or_default();
     Limits {
         server: of_server(options, capacity),
         account: AccountLimits::Flat(flat(&configured)),
-        server_usage: Arc::clone(server_usage),
-        account_usage: Arc::clone(account_usage),
+        server_usage: Arc::clone(usage.0),
+        account_usage: Arc::clone(usage.1),
     }
 }
 
@@ -109,10 +128,27 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_reload_keeps_what_was_found_out() {
+        let mut options = Options::default();
+        options.jetstream.max_file_store = Some(30);
+        let capacity = Capacity { memory: 10, storage: 20 }.reloaded(&options);
+        assert_eq!(capacity, Capacity { memory: 10, storage: 30 });
+    }
+
+    #[test]
+    fn options_that_do_nothing_here_are_named_if_they_are_set() {
+        let mut options = Options::default();
+        assert!(without_effect(&options).is_empty());
+        options.jetstream.request_queue_limit = 5;
+        options.jetstream.limits.max_ha_assets = Some(3);
+        assert_eq!(without_effect(&options), ["max_ha_assets", "info_queue_limit"]);
+    }
+
+    #[test]
     fn an_account_without_limits_is_bounded_by_the_server_alone() {
         let options = Options::default();
         let capacity = Capacity { memory: 10, storage: 20 };
-        let limits = of_account(&options, "A", capacity, &Arc::default(), &Arc::default());
+        let limits = of_account(&options, "A", capacity, (&Arc::default(), &Arc::default()));
         assert_eq!((limits.server.memory_bytes_max, limits.server.storage_bytes_max), (10, 20));
         assert_eq!(limits.account, AccountLimits::Flat(TierLimits::default()));
     }

@@ -4,8 +4,8 @@
 //! larger the batches, and the cost of a sync is shared by all streams of the server.
 
 use std::collections::VecDeque;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -15,6 +15,7 @@ use store::wal::{self, GroupId, Wal};
 
 use super::inbox::Inbox;
 use super::shard::{Input, Persisted};
+use super::slow::Watch;
 use crate::clock;
 
 /// Upper bounds of the buckets of the sync latency histogram, in microseconds; the last bucket has none.
@@ -109,7 +110,7 @@ enum Job {
 }
 
 /// Counters of the log, for monitoring.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct LogStats {
     /// Syncs.
     pub syncs: AtomicU64,
@@ -121,8 +122,24 @@ pub struct LogStats {
     pub bytes: AtomicU64,
     /// Bytes that the log holds now.
     pub held: AtomicU64,
-    /// It has failed and takes nothing more.
-    pub failed: AtomicBool,
+    /// Syncs that took long.
+    pub slow: Watch,
+    /// Why it takes nothing more, if it has failed.
+    pub failure: OnceLock<String>,
+}
+
+impl Default for LogStats {
+    fn default() -> Self {
+        Self {
+            syncs: AtomicU64::default(),
+            sync_micros: AtomicU64::default(),
+            histogram: Default::default(),
+            bytes: AtomicU64::default(),
+            held: AtomicU64::default(),
+            slow: Watch::new("a sync of the log"),
+            failure: OnceLock::new(),
+        }
+    }
 }
 
 impl LogStats {
@@ -132,6 +149,7 @@ impl LogStats {
         self.sync_micros.fetch_add(micros, Relaxed);
         let bucket = SYNC_BUCKETS.iter().position(|bound| micros <= *bound).unwrap_or(SYNC_BUCKETS.len());
         self.histogram[bucket].fetch_add(1, Relaxed);
+        self.slow.took(took, clock::now());
     }
 }
 
@@ -313,7 +331,7 @@ impl Writer {
     fn fail(&mut self, error: &wal::Error) {
         self.sync_due = None;
         self.unmarked = false;
-        if self.log.stats.failed.swap(true, Relaxed) {
+        if self.log.stats.failure.set(error.to_string()).is_err() {
             return;
         }
         tracing::error!(

@@ -3,6 +3,7 @@
 //! `crates/jetstream` decides, `crates/multiraft` agrees, `crates/store` keeps. This is the shell around them: threads, sinks, the API and the way
 //! from one to the other.
 
+pub mod accounts;
 pub mod advise;
 pub mod api;
 pub mod calls;
@@ -16,6 +17,7 @@ pub mod log_thread;
 pub mod recover;
 pub mod shard;
 pub mod sinks;
+pub mod slow;
 pub mod start;
 pub mod validate;
 pub mod watch;
@@ -24,24 +26,28 @@ pub mod workers;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use bytes::Bytes;
+use config::options::Options;
 use jetstream::limits::ServerUsage;
 use jetstream::meta::Asset;
 use parking_lot::{Mutex, RwLock};
 use store::crypt::Keyring;
 use store::disk::Disk;
 use store::stream::Cache;
+use tokio::sync::mpsc;
 
 pub use directory::{AccountEntry, Directory, StreamEntry};
-pub use health::{Health, Trouble};
+pub use health::{Health, Progress, Trouble};
 pub use log_thread::{Log, SYNC_BUCKETS};
 pub use recover::StartError;
 pub use shard::Shard;
 pub use sinks::{ApiSink, StreamSink};
 pub use start::start;
 
+use api::ApiRequest;
 use inbox::Inbox;
 use shard::{Call, Input};
 use workers::Workers;
@@ -51,6 +57,9 @@ use crate::server::Server;
 
 /// Shards at most; more threads than cores win nothing.
 const SHARDS_MAX: usize = 16;
+
+/// Time for a shard to answer monitoring. A turn takes milliseconds; a shard that takes longer has other worries.
+pub const ANSWER_WITHIN: Duration = Duration::from_secs(5);
 
 /// What all threads of JetStream share.
 #[derive(Debug)]
@@ -62,15 +71,17 @@ pub struct Shared {
     /// The shared log.
     pub log: Arc<Log>,
     /// What is wrong.
-    pub health: Health,
+    pub health: Arc<Health>,
     /// What all streams use.
     pub usage: Arc<ServerUsage>,
     /// Domain of this server, if it has one.
     pub domain: Option<String>,
     /// Size limits in force, found out at the start where the configuration does not say.
-    pub capacity: limits::Capacity,
+    pub capacity: Mutex<limits::Capacity>,
     /// Refused requests.
     pub overflow: Arc<api::Overflow>,
+    /// Requests that no shard answers alone.
+    requests: mpsc::Sender<ApiRequest>,
     inboxes: Vec<Arc<Inbox>>,
     workers: Workers,
     disk: Arc<dyn Disk>,
@@ -126,23 +137,40 @@ impl Shared {
         Some(entry)
     }
 
-    /// Runs `look` on each shard, one after the other, and waits for it. For monitoring.
-    pub async fn inspect<T: Send + 'static>(
+    /// Runs `look` on all shards and waits for their answers, for monitoring. Blocks the calling thread; `None` if a shard takes too long.
+    pub fn inspect<T: Send + 'static>(
         &self,
         look: impl Fn(&Shard) -> T + Send + Clone + 'static,
-    ) -> Vec<T> {
-        let mut answers = Vec::with_capacity(self.inboxes.len());
+    ) -> Option<Vec<T>> {
+        let (sender, receiver) = std::sync::mpsc::channel();
         for inbox in &self.inboxes {
-            let (sender, receiver) = tokio::sync::oneshot::channel();
-            let look = look.clone();
+            let (look, sender) = (look.clone(), sender.clone());
             // Who asked may have gone meanwhile; then nobody needs the answer.
             let call = move |shard: &mut Shard| drop(sender.send(look(shard)));
             inbox.push(Input::Inspect(Call::new(call)));
-            if let Ok(answer) = receiver.await {
-                answers.push(answer);
-            }
         }
-        answers
+        drop(sender);
+        self.inboxes.iter().map(|_| receiver.recv_timeout(ANSWER_WITHIN).ok()).collect()
+    }
+
+    /// Messages of clients that wait at each shard, and their bytes.
+    pub fn waiting(&self) -> Vec<(usize, usize)> {
+        self.inboxes.iter().map(|inbox| inbox.waiting()).collect()
+    }
+
+    /// Memory that blocks which were read or written lately take.
+    pub fn cache(&self) -> &Cache {
+        &self.cache
+    }
+
+    /// Counters of checkpoints.
+    pub fn checkpoints(&self) -> &workers::Stats {
+        self.workers.stats()
+    }
+
+    /// Where everything is stored.
+    pub fn dir(&self) -> &Path {
+        &self.dir
     }
 }
 
@@ -193,6 +221,17 @@ impl StreamEntry {
 }
 
 impl JetStream {
+    /// Puts reloaded options in force: limits, and which accounts have JetStream.
+    pub fn reload(&self, options: &Options) {
+        let shared = &self.shared;
+        {
+            let mut capacity = shared.capacity.lock();
+            *capacity = capacity.reloaded(options);
+        }
+        accounts::apply(shared, options);
+        accounts::serve(shared, options);
+    }
+
     /// Puts everything on stable storage and ends all threads. Takes as long as the disk does.
     pub fn stop(&self) {
         for inbox in &self.shared.inboxes {

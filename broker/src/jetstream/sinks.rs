@@ -58,24 +58,46 @@ impl ApiSink {
     /// Sorts the message to where it belongs. False if nobody is there to take it, so that a requester hears of it at once.
     pub fn deliver(&self, message: &Message<'_>, publisher: Option<u64>) -> bool {
         let subject = message.subject;
+        if !self.account.is_enabled() {
+            return self.refuse(message, publisher);
+        }
         if let Some(rest) = subject.strip_prefix(ACK) {
             return self.ack(rest, message);
         }
         if let Some(rest) = subject.strip_prefix(FLOW_CONTROL) {
             return self.flow_control(rest, message);
         }
-        let by_domain = self.domain_prefix.as_ref().and_then(|prefix| subject.strip_prefix(&**prefix));
-        let Some(rest) = subject.strip_prefix(API).or(by_domain) else { return false };
+        let Some(rest) = self.path(subject) else { return false };
         if let Some(rest) = rest.strip_prefix(NEXT) {
             return self.next(rest, message);
         }
         if let Some(rest) = rest.strip_prefix(DIRECT) {
             return self.direct(rest, message);
         }
+        self.request(rest, message, publisher)
+    }
+
+    /// What follows the prefix of the API.
+    fn path<'a>(&self, subject: &'a [u8]) -> Option<&'a [u8]> {
+        let by_domain = self.domain_prefix.as_ref().and_then(|prefix| subject.strip_prefix(&**prefix));
+        subject.strip_prefix(API).or(by_domain)
+    }
+
+    /// The account has no JetStream: requests are answered by saying so, and for the rest nobody is there.
+    fn refuse(&self, message: &Message<'_>, publisher: Option<u64>) -> bool {
+        match self.path(message.subject) {
+            Some(rest) if !rest.starts_with(NEXT) && !rest.starts_with(DIRECT) => {
+                self.request(rest, message, publisher)
+            }
+            _ => false,
+        }
+    }
+
+    fn request(&self, path: &[u8], message: &Message<'_>, publisher: Option<u64>) -> bool {
         let Some(reply) = message.reply else { return false };
         let request = ApiRequest {
             account: Arc::clone(&self.account),
-            path: rest.to_vec(),
+            path: path.to_vec(),
             reply: reply.to_vec(),
             message: Inbound::copy(message, publisher),
         };

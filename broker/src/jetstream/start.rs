@@ -2,35 +2,33 @@
 //!
 //! Nothing is served before everything is there, because a stream that is not there yet would look like one that never was.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use arc_swap::ArcSwap;
-use config::options::{Cipher, GLOBAL_ACCOUNT, Options, SyncMode};
+use config::options::{Cipher, Options, SyncMode};
 use hashbrown::HashMap;
 use jetstream::meta::{Asset, Catalogue, META_GROUP};
-use parking_lot::{Mutex, RwLock};
+use parking_lot::Mutex;
 use store::crypt::{self, Keyring, MasterKey};
 use store::disk::Disk;
 use store::disk::os::OsDisk;
 use store::stream::Cache;
 use tokio::sync::{mpsc, oneshot};
 
+use super::api::ApiRequest;
 use super::catalogue::Keeper;
-use super::directory::{AccountEntry, ApiCounters, Directory};
+use super::directory::Directory;
 use super::entropy::SystemEntropy;
-use super::health::Health;
+use super::health::{Health, Progress};
 use super::inbox::{Bounds, Inbox};
 use super::limits::{self, Capacity};
 use super::log_thread::{self, Log, SyncPolicy};
 use super::recover::{self, GroupLog, StartError};
 use super::shard::{Call, Input, Shard, StreamSpec};
-use super::sinks::ApiSink;
-use super::watch::Watchers;
 use super::workers::Workers;
-use super::{JetStream, SHARDS_MAX, Shared, api, calls};
-use crate::net::sink::{Sink, Subscription};
+use super::{JetStream, SHARDS_MAX, Shared, accounts, api, calls};
 use crate::server::Server;
 
 /// Directory inside of `store_dir`.
@@ -50,13 +48,22 @@ pub async fn start(server: &Arc<Server>) -> Result<Option<JetStream>, StartError
         return Ok(None);
     }
     let began = crate::clock::now();
+    let health = Arc::new(Health::default());
+    server.monitoring.watch_recovery(Arc::clone(&health));
     let dir = options.store_dir.as_ref().map_or_else(default_dir, PathBuf::from).join(DIRECTORY);
     let disk: Arc<dyn Disk> = Arc::new(OsDisk::with_calls(calls::calls()));
     disk.create_dir_all(&dir.join("streams"))?;
     let keyring = keyring(&options).map(Arc::new);
-    let (wal, mut groups, damage) = recover::open_log(&disk, &dir, keyring.clone())?;
+    let (log_disk, log_dir, log_keyring) = (Arc::clone(&disk), dir.clone(), keyring.clone());
+    // Reading a log takes its time, and monitoring answers meanwhile.
+    let opened =
+        tokio::task::spawn_blocking(move || recover::open_log(&log_disk, &log_dir, log_keyring)).await;
+    let (wal, mut groups, damage) = opened.map_err(std::io::Error::from)??;
+    health.log_is_read();
     let catalogue = recover::read_catalogue(&*disk, &dir.join(CATALOGUE), keyring.as_deref())?;
-    let shared = Arc::new(share(server, &options, disk, dir, keyring)?);
+    let (requests, queue) = mpsc::channel(options.jetstream.request_queue_limit.max(1) as usize);
+    let parts = Parts { disk, dir, keyring, health, requests };
+    let shared = Arc::new(share(server, &options, parts)?);
     announce(&shared, &options);
     for damage in &damage {
         tracing::error!("JetStream log is damaged: {damage}");
@@ -67,7 +74,7 @@ pub async fn start(server: &Arc<Server>) -> Result<Option<JetStream>, StartError
         SyncMode::Interval(interval) => SyncPolicy::Every(interval),
     };
     let mut threads = vec![log_thread::start(Arc::clone(&shared.log), wal, shared.inboxes.clone(), sync)?];
-    add_accounts(&shared, &options);
+    accounts::apply(&shared, &options);
     let (sender, receiver) = oneshot::channel();
     let log = groups.remove(&META_GROUP).unwrap_or_default();
     let path = shared.dir.join(CATALOGUE);
@@ -81,9 +88,10 @@ pub async fn start(server: &Arc<Server>) -> Result<Option<JetStream>, StartError
     let assets = receiver.await.unwrap_or_default();
     open_streams(&shared, assets, &mut groups);
     wait_for_streams(&shared).await;
-    serve_api(&shared, &options);
-    let (streams, _) = shared.health.progress();
-    tracing::info!("  JetStream recovered {streams} streams in {:?}", began.elapsed());
+    tokio::spawn(api::serve(Arc::clone(&shared), queue));
+    accounts::serve(&shared, &options);
+    shared.health.started();
+    tracing::info!("  JetStream recovered {} streams in {:?}", shared.health.streams(), began.elapsed());
     Ok(Some(JetStream { shared, threads: Mutex::new(threads) }))
 }
 
@@ -122,13 +130,17 @@ fn keyring(options: &Options) -> Option<Keyring> {
     Some(Keyring::new(cipher, MasterKey::new(key.expose().as_bytes()), previous, Arc::new(SystemEntropy)))
 }
 
-fn share(
-    server: &Arc<Server>,
-    options: &Options,
+/// What the start has made before the rest.
+struct Parts {
     disk: Arc<dyn Disk>,
     dir: PathBuf,
     keyring: Option<Arc<Keyring>>,
-) -> Result<Shared, StartError> {
+    health: Arc<Health>,
+    requests: mpsc::Sender<ApiRequest>,
+}
+
+fn share(server: &Arc<Server>, options: &Options, parts: Parts) -> Result<Shared, StartError> {
+    let Parts { disk, dir, keyring, health, requests } = parts;
     let shards = std::thread::available_parallelism().map_or(1, std::num::NonZeroUsize::get).min(SHARDS_MAX);
     let bounds = Bounds {
         messages: options.jetstream.max_buffered_messages as usize,
@@ -138,11 +150,12 @@ fn share(
         server: Arc::clone(server),
         directory: Directory::default(),
         log: Log::new(),
-        health: Health::default(),
+        health,
         usage: Arc::default(),
         domain: options.jetstream.domain.clone(),
-        capacity: Capacity::find(options, &*disk, &dir),
+        capacity: Mutex::new(Capacity::find(options, &*disk, &dir)),
         overflow: Arc::default(),
+        requests,
         inboxes: (0..shards).map(|_| Arc::new(Inbox::new(bounds))).collect(),
         workers: Workers::start()?,
         disk,
@@ -155,8 +168,9 @@ fn share(
 /// Says at the start what was found and how safe it is.
 fn announce(shared: &Shared, options: &Options) {
     tracing::info!("Starting JetStream");
-    tracing::info!("  Max Memory:      {} bytes", shared.capacity.memory);
-    tracing::info!("  Max Storage:     {} bytes", shared.capacity.storage);
+    let capacity = *shared.capacity.lock();
+    tracing::info!("  Max Memory:      {} bytes", capacity.memory);
+    tracing::info!("  Max Storage:     {} bytes", capacity.storage);
     tracing::info!("  Store Directory: {:?}", shared.dir.display().to_string());
     if let Some(domain) = &shared.domain {
         tracing::info!("  Domain:          {domain}");
@@ -170,90 +184,54 @@ fn announce(shared: &Shared, options: &Options) {
             "  Acknowledged:    before stable storage, which follows within {interval:?}: a crash of the machine may lose what was acknowledged"
         ),
     }
-}
-
-/// Accounts that have JetStream: those that say so, or the global one if it is the only one.
-fn add_accounts(shared: &Shared, options: &Options) {
-    let configured: Vec<&str> = options
-        .accounts
-        .iter()
-        .filter(|account| account.jetstream.is_some())
-        .map(|account| account.name.as_str())
-        .collect();
-    let only_global =
-        options.accounts.iter().all(|account| Some(account.name.as_str()) == options.system_account_name());
-    let names = if configured.is_empty() && only_global { vec![GLOBAL_ACCOUNT] } else { configured };
-    for name in names {
-        let Some(account) = shared.server.accounts.get(name) else { continue };
-        let usage = Arc::default();
-        let limits = limits::of_account(options, name, shared.capacity, &shared.usage, &usage);
-        shared.directory.insert(Arc::new(AccountEntry {
-            watchers: Watchers::attach(shared.server.next_id(), &account),
-            account,
-            streams: RwLock::default(),
-            usage,
-            limits: ArcSwap::from_pointee(limits),
-            api: ApiCounters::default(),
-        }));
+    for name in limits::without_effect(options) {
+        tracing::warn!("option {name:?} of jetstream has no effect on a server without replicas");
     }
 }
 
-/// Hands every stream of the catalogue to its shard.
+/// Hands every stream of the catalogue to its shard. Those of accounts without JetStream are opened too, because the log holds what they have
+/// not taken in yet, and then rest.
 fn open_streams(shared: &Shared, assets: Vec<(String, Asset)>, groups: &mut HashMap<u64, GroupLog>) {
-    for (account, asset) in assets {
-        let Some(account) = shared.directory.account(&account) else {
-            tracing::warn!(
-                "JetStream stream '{account} > {}' stays on disk: its account has no JetStream",
+    let mut resting: BTreeMap<String, usize> = BTreeMap::new();
+    for (name, asset) in assets {
+        // An account that is not configured any more may come back with a reload.
+        let account = shared.directory.entry(&name).or_else(|| {
+            let account = shared.server.accounts.for_peer(&name)?;
+            Some(accounts::entry(shared, &account))
+        });
+        let Some(account) = account else {
+            tracing::error!(
+                "JetStream stream '{name} > {}' stays closed: too many accounts",
                 asset.config.name
             );
             continue;
         };
+        if !account.is_enabled() {
+            *resting.entry(name).or_default() += 1;
+        }
         shared.health.expect(1);
         let entry = shared.add_stream(&account, &asset);
         let log = groups.remove(&asset.group);
         let inbox = Arc::clone(&entry.inbox);
         inbox.push(Input::Open(Box::new(StreamSpec { entry, created: asset.created, log, respond: None })));
     }
+    for (account, streams) in resting {
+        tracing::warn!("account {account:?} has no JetStream: its {streams} streams stay on disk, unused");
+    }
+    shared.health.catalogue_is_read();
 }
 
 async fn wait_for_streams(shared: &Shared) {
     let mut told = crate::clock::now();
     loop {
-        let (recovered, all) = shared.health.progress();
-        if recovered >= all {
+        let progress = shared.health.progress();
+        if matches!(progress, Progress::Streams(recovered, all) if recovered >= all) {
             return;
         }
         if told.elapsed() >= PROGRESS_TOLD {
             told = crate::clock::now();
-            tracing::info!("JetStream recovered {recovered} of {all} streams");
+            tracing::info!("{progress}");
         }
         tokio::time::sleep(PROGRESS_POLL).await;
     }
-}
-
-/// Starts to answer requests in every account that has JetStream.
-fn serve_api(shared: &Arc<Shared>, options: &Options) {
-    let (requests, queue) = mpsc::channel(options.jetstream.request_queue_limit.max(1) as usize);
-    tokio::spawn(api::serve(Arc::clone(shared), queue));
-    let domain = shared.domain.as_ref().map(|domain| format!("$JS.{domain}.API."));
-    for entry in shared.directory.accounts() {
-        let account = Arc::clone(&entry.account);
-        let sink = Arc::new(ApiSink {
-            id: shared.server.next_id(),
-            account: entry,
-            domain_prefix: domain.as_ref().map(|domain| domain.as_bytes().into()),
-            requests: requests.clone(),
-            overflow: Arc::clone(&shared.overflow),
-        });
-        let by_domain = domain.as_ref().map(|domain| format!("{domain}>"));
-        let subjects = ["$JS.API.>", "$JS.ACK.>", "$JS.FC.>"].into_iter().chain(by_domain.as_deref());
-        for (number, subject) in subjects.enumerate() {
-            let sink = Sink::Api(Arc::clone(&sink));
-            let sid = number.to_string();
-            let subscription = Arc::new(Subscription::local(sink, subject.as_bytes(), None, sid.as_bytes()));
-            let inserted = account.interest.insert(account.name(), &subscription);
-            assert!(inserted.is_ok(), "JetStream subscribes to {subject:?}, which is no subject");
-        }
-    }
-    crate::system::flush_interest(&shared.server);
 }

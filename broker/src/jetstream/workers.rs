@@ -1,6 +1,7 @@
 //! Threads for work that waits for the disk and that nobody's turn should: the jobs of checkpoints.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
 
@@ -9,6 +10,8 @@ use store::stream::CheckpointJob;
 
 use super::inbox::Inbox;
 use super::shard::Input;
+use super::slow::Watch;
+use crate::clock;
 
 /// Threads: enough to keep a disk busy while one waits for it.
 const THREADS: usize = 2;
@@ -24,6 +27,16 @@ struct Task {
 pub struct Workers {
     queue: Mutex<Option<Sender<Task>>>,
     threads: Mutex<Vec<JoinHandle<()>>>,
+    stats: Arc<Stats>,
+}
+
+/// Counters of checkpoints, for monitoring.
+#[derive(Debug)]
+pub struct Stats {
+    /// Checkpoints written.
+    pub checkpoints: AtomicU64,
+    /// Those that took long.
+    pub slow: Watch,
 }
 
 impl Workers {
@@ -31,14 +44,20 @@ impl Workers {
     pub fn start() -> std::io::Result<Self> {
         let (sender, receiver) = channel();
         let receiver = Arc::new(Mutex::new(receiver));
+        let stats = Arc::new(Stats { checkpoints: AtomicU64::new(0), slow: Watch::new("a checkpoint") });
         let threads: std::io::Result<Vec<_>> = (0..THREADS)
             .map(|number| {
-                let receiver = Arc::clone(&receiver);
+                let (receiver, stats) = (Arc::clone(&receiver), Arc::clone(&stats));
                 let name = format!("checkpoint-{number}");
-                std::thread::Builder::new().name(name).spawn(move || run(&receiver))
+                std::thread::Builder::new().name(name).spawn(move || run(&receiver, &stats))
             })
             .collect();
-        Ok(Self { queue: Mutex::new(Some(sender)), threads: Mutex::new(threads?) })
+        Ok(Self { queue: Mutex::new(Some(sender)), threads: Mutex::new(threads?), stats })
+    }
+
+    /// Counters.
+    pub fn stats(&self) -> &Stats {
+        &self.stats
     }
 
     /// Has the job done. The inbox hears of it.
@@ -61,10 +80,15 @@ impl Workers {
     }
 }
 
-fn run(receiver: &Mutex<Receiver<Task>>) {
+fn run(receiver: &Mutex<Receiver<Task>>, stats: &Stats) {
     loop {
         let task = receiver.lock().recv();
         let Ok(Task { group, inbox, job }) = task else { return };
-        inbox.push(Input::CheckpointDone { group, result: job() });
+        let began = clock::now();
+        let result = job();
+        let ended = clock::now();
+        stats.checkpoints.fetch_add(1, Relaxed);
+        stats.slow.took(ended.saturating_duration_since(began), ended);
+        inbox.push(Input::CheckpointDone { group, result });
     }
 }

@@ -38,12 +38,17 @@ pub fn detail(server: &Server, name: &str) -> Result<AccountDetail, PageError> {
         update_time: time(server.config_loaded().0),
         is_system: account.is_system(),
         complete: true,
+        jetstream_enabled: has_jetstream(server, name),
         client_connections: i64::from(account.connections()),
         subscriptions: count(stats.len),
         name_tag: name.to_owned(),
         sublist_stats: Some(sublist_stats(stats)),
         ..AccountDetail::default()
     })
+}
+
+fn has_jetstream(server: &Server, name: &str) -> bool {
+    server.jetstream.get().is_some_and(|jetstream| jetstream.shared.directory.account(name).is_some())
 }
 
 /// `/accstatz`: counters of the accounts that have connections, or of all.

@@ -16,7 +16,7 @@ const LINKS: [(&str, &str); 11] = [
     ("metrics", "the numbers of these pages for Prometheus"),
     ("gatewayz", "gateways (not served by this version)"),
     ("leafz", "leaf nodes (not served by this version)"),
-    ("jsz", "JetStream (not served by this version)"),
+    ("jsz", "JetStream: accounts, streams, consumers"),
 ];
 
 /// The page. `base` is the path that stands before all pages, without a slash at its end.

@@ -3,6 +3,8 @@
 //! What the usual exporter derives from the pages has the exporter's names (`gnatsd_…`), so dashboards made for it work. What
 //! it does not have begins with `myelin_`.
 
+mod jetstream;
+
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::sync::atomic::Ordering::Relaxed;
@@ -13,6 +15,8 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::{accounts, health, signed, subsz, varz};
+pub(super) use jetstream::Detail;
+
 use crate::server::{COMPATIBLE_VERSION, Life, Server, VERSION};
 
 /// Type of the text.
@@ -22,7 +26,7 @@ pub(super) const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8"
 const TEXTS: [&str; 3] = ["server_id", "server_name", "version"];
 
 /// The page.
-pub(super) fn page(server: &Server) -> String {
+pub(super) fn page(server: &Server, detail: Detail) -> String {
     let mut text = Exposition::new(&server.identity.id);
     let varz = varz::varz(server);
     text.document("varz", &varz);
@@ -49,6 +53,7 @@ pub(super) fn page(server: &Server) -> String {
         varz.stale_connection_stats,
     );
     peers(&mut text, server);
+    jetstream::show(&mut text, server, detail);
     text.finish()
 }
 
@@ -128,8 +133,8 @@ fn own(text: &mut Exposition, server: &Server) {
         "Servers this one is connected to",
         server.routes().peer_count() as f64,
     );
-    text.family("myelin_closed_connections_total", "counter", "Client connections that have ended");
-    text.sample("myelin_closed_connections_total", &[], server.closed.total() as f64);
+    let closed = server.closed.total() as f64;
+    text.counter("myelin_closed_connections_total", "Client connections that have ended", closed);
 }
 
 fn kinds(text: &mut Exposition, name: &str, help: &str, counts: KindCounts) {
@@ -217,12 +222,39 @@ impl Exposition {
         self.sample(name, &[], value);
     }
 
-    /// Every number at the top of a document, as the exporter finds them.
+    /// A family with one sample, of something that only grows.
+    fn counter(&mut self, name: &str, help: &str, value: f64) {
+        self.family(name, "counter", help);
+        self.sample(name, &[], value);
+    }
+
+    /// A histogram from the upper bounds of its buckets and what is in each; the last bucket has no bound.
+    fn histogram(&mut self, name: &str, help: &str, (bounds, counts): (&[f64], &[u64]), sum: f64) {
+        self.family(name, "histogram", help);
+        let bucket = format!("{name}_bucket");
+        let bounds = bounds.iter().map(f64::to_string).chain(["+Inf".to_owned()]);
+        let mut total = 0;
+        for (bound, count) in bounds.zip(counts) {
+            total += count;
+            self.sample(&bucket, &[("le", &bound)], total as f64);
+        }
+        self.sample(&format!("{name}_sum"), &[], sum);
+        self.sample(&format!("{name}_count"), &[], total as f64);
+    }
+
+    /// Every number at the top of a document and of what it says of JetStream, as the exporter finds them.
     fn document(&mut self, endpoint: &str, document: &impl Serialize) {
         let Ok(Value::Object(members)) = serde_json::to_value(document) else { return };
-        for (key, value) in &members {
+        self.members(endpoint, &members);
+    }
+
+    fn members(&mut self, endpoint: &str, members: &serde_json::Map<String, Value>) {
+        for (key, value) in members {
             let name = format!("gnatsd_{endpoint}_{key}");
             match value {
+                Value::Object(inner) if key == "jetstream" || endpoint.starts_with("varz_jetstream") => {
+                    self.members(&format!("{endpoint}_{key}"), inner);
+                }
                 Value::Number(number) => self.gauge(&name, key, number.as_f64().unwrap_or_default()),
                 Value::String(text) if endpoint == "varz" && TEXTS.contains(&key.as_str()) => {
                     self.family(&name, "gauge", key);
@@ -269,6 +301,35 @@ mod tests {
             assert!(text.lines().any(|found| found == line), "no {line} in {text}");
         }
         assert!(!text.contains("gnatsd_varz_host") && !text.contains("gnatsd_varz_uptime"), "{text}");
+    }
+
+    #[test]
+    fn jetstream_in_a_document_is_shown_too() {
+        let mut text = Exposition::new("N1");
+        let stats = api::monitor::JetStreamStats { storage: 5, ..Default::default() };
+        let jetstream = api::monitor::JetStreamVarz { stats: Some(stats), ..Default::default() };
+        text.document("varz", &Varz { jetstream, ..Varz::default() });
+        let text = text.finish();
+        assert!(text.contains("gnatsd_varz_jetstream_stats_storage{server_id=\"N1\"} 5\n"), "{text}");
+        assert!(text.contains("gnatsd_varz_jetstream_stats_api_total{server_id=\"N1\"} 0\n"), "{text}");
+        assert!(!text.contains("disk_io"), "{text}");
+    }
+
+    #[test]
+    fn a_bucket_counts_what_the_smaller_ones_have_too() {
+        let mut text = Exposition::new("N1");
+        text.histogram("h", "help", (&[0.001, 1.0], &[2, 3, 4]), 5.5);
+        let text = text.finish();
+        for line in [
+            "# TYPE h histogram",
+            "h_bucket{server_id=\"N1\",le=\"0.001\"} 2",
+            "h_bucket{server_id=\"N1\",le=\"1\"} 5",
+            "h_bucket{server_id=\"N1\",le=\"+Inf\"} 9",
+            "h_sum{server_id=\"N1\"} 5.5",
+            "h_count{server_id=\"N1\"} 9",
+        ] {
+            assert!(text.lines().any(|found| found == line), "no {line} in {text}");
+        }
     }
 
     #[test]

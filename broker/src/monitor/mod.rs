@@ -9,6 +9,7 @@ pub mod connz;
 pub mod health;
 mod http;
 mod index;
+pub mod jsz;
 pub mod links;
 mod metrics;
 mod pages;
@@ -20,7 +21,7 @@ pub mod varz;
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use api::Time;
 use api::monitor::OptionsError;
@@ -31,6 +32,7 @@ use parking_lot::Mutex;
 use tokio::task::AbortHandle;
 
 use crate::clock;
+use crate::jetstream::{Health, Progress};
 use crate::net::listener;
 use crate::server::{Server, StartError};
 use crate::tls::{Acceptor, TlsError};
@@ -50,6 +52,18 @@ pub enum PageError {
     /// The page is about JetStream.
     #[error("jetstream not enabled")]
     NoJetStream,
+    /// The page is about JetStream of an account that is not there.
+    #[error("account {0:?} not found")]
+    AccountNotFound(String),
+    /// The page is about JetStream of an account that has none.
+    #[error("account {0:?} not jetstream enabled")]
+    AccountWithoutJetStream(String),
+    /// `/metrics` knows no such detail.
+    #[error("invalid value for 'jetstream': {0:?} is none of accounts, streams and consumers")]
+    MetricsDetail(String),
+    /// A thread of JetStream does not answer.
+    #[error("JetStream did not answer in time")]
+    Busy,
     /// The document cannot be written.
     #[error("error encoding the response: {0}")]
     Encode(#[from] serde_json::Error),
@@ -63,6 +77,8 @@ pub struct Monitoring {
     requests: Mutex<BTreeMap<&'static str, u64>>,
     /// Processor and memory use.
     usage: process::Usage,
+    /// How far JetStream is, before it is there.
+    recovery: OnceLock<Arc<Health>>,
 }
 
 impl Monitoring {
@@ -73,6 +89,7 @@ impl Monitoring {
             tls: ArcSwap::from_pointee(load_tls(options)?),
             requests: Mutex::default(),
             usage: process::Usage::default(),
+            recovery: OnceLock::new(),
         })
     }
 
@@ -84,6 +101,17 @@ impl Monitoring {
     /// Puts reloaded TLS material in force for new connections.
     pub fn set_tls(&self, tls: Option<Acceptor>) {
         self.tls.store(Arc::new(tls));
+    }
+
+    /// Shows how far JetStream is while it starts.
+    pub fn watch_recovery(&self, health: Arc<Health>) {
+        let first = self.recovery.set(health).is_ok();
+        assert!(first, "JetStream started twice");
+    }
+
+    /// How far JetStream is with its start; `None` if it was not asked to start.
+    pub fn recovery(&self) -> Option<Progress> {
+        self.recovery.get().map(|health| health.progress())
     }
 
     /// Takes no more connections.

@@ -2,12 +2,12 @@
 
 use api::json::{to_vec, to_vec_pretty};
 use api::monitor::{
-    AccountzOptions, AccstatzOptions, ConnzOptions, HealthzOptions, RoutezOptions, SubszOptions,
+    AccountzOptions, AccstatzOptions, ConnzOptions, HealthzOptions, JszOptions, RoutezOptions, SubszOptions,
 };
 use api::query::{Query, QueryError};
 use serde::Serialize;
 
-use super::{PageError, accounts, connz, health, index, links, metrics, routez, subsz, varz};
+use super::{PageError, accounts, connz, health, index, jsz, links, metrics, routez, subsz, varz};
 use crate::server::Server;
 
 /// Type of documents.
@@ -49,23 +49,19 @@ const PAGES: [(&str, Handler); 13] = [
     }),
     (HEALTHZ, healthz),
     ("/gatewayz", |server, query| {
-        check(query, &["accs"], &[])?;
+        check(query, "accs")?;
         query.subscriptions()?;
         document(&links::gatewayz(server))
     }),
     ("/leafz", |server, query| {
-        check(query, &["subs"], &[])?;
+        check(query, "subs")?;
         document(&links::leafz(server))
     }),
-    ("/jsz", |server, query| {
-        check(
-            query,
-            &["accounts", "streams", "consumers", "config", "leader-only", "raft"],
-            &["offset", "limit"],
-        )?;
-        document(&links::jsz(server))
+    ("/jsz", |server, query| document(&jsz::jsz(server, &JszOptions::from_query(query)?)?)),
+    ("/metrics", |server, query| {
+        let detail = metrics::Detail::from_query(query)?;
+        Ok(Page::ok(metrics::CONTENT_TYPE, metrics::page(server, detail).into_bytes()))
     }),
-    ("/metrics", |server, _| Ok(Page::ok(metrics::CONTENT_TYPE, metrics::page(server).into_bytes()))),
 ];
 
 /// The page that must answer when all others are busy.
@@ -98,6 +94,7 @@ pub(super) fn make(server: &Server, name: &'static str, query: &str) -> Page {
     match handler(server, &Query::parse(query)) {
         Ok(page) => page,
         Err(error @ PageError::Encode(_)) => Page::text(500, &error.to_string()),
+        Err(error @ PageError::Busy) => Page::text(503, &error.to_string()),
         Err(error) => Page::text(400, &error.to_string()),
     }
 }
@@ -111,15 +108,9 @@ fn document<T: Serialize>(document: &T) -> Result<Page, PageError> {
     Ok(Page::ok(JSON, to_vec_pretty(document)?))
 }
 
-/// Values of options that have no effect must still be good.
-fn check(query: &Query<'_>, booleans: &[&'static str], numbers: &[&'static str]) -> Result<(), QueryError> {
-    for name in booleans {
-        query.boolean(name)?;
-    }
-    for name in numbers {
-        query.signed(name)?;
-    }
-    Ok(())
+/// The value of an option that has no effect must still be good.
+fn check(query: &Query<'_>, boolean: &'static str) -> Result<(), QueryError> {
+    query.boolean(boolean).map(drop)
 }
 
 fn healthz(server: &Server, query: &Query<'_>) -> Result<Page, PageError> {

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use api::event::{DataStats, RouteStat, ServerStats};
 
 use super::varz::{active_accounts, slow_consumers, stale_connections, total};
-use super::{process, signed, subsz, time};
+use super::{jsz, process, signed, subsz, time};
 use crate::cluster::Route;
 use crate::server::Server;
 
@@ -40,6 +40,7 @@ pub fn statsz(server: &Server) -> ServerStats {
         stalled_clients: signed(stats.stalled_clients.load(Relaxed)),
         routes: routes.iter().map(|route| route_stat(route)).collect(),
         active_servers: signed(server.routes().peer_count() as u64 + 1),
+        jetstream: jsz::statsz(server),
         gomemlimit: 0,
         gomaxprocs: cores,
     }

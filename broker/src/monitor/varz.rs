@@ -9,7 +9,7 @@ use api::monitor::{ClusterVarz, KindCounts, Varz};
 use config::options::{Address, Cluster, Options, RoutePool, Tls, WriteTimeout};
 
 use super::accounts::count;
-use super::{now, process, signed, subsz, time};
+use super::{jsz, now, process, signed, subsz, time};
 use crate::clock;
 use crate::server::{Server, Stats};
 use crate::tls::Acceptor;
@@ -37,6 +37,7 @@ pub fn varz(server: &Server) -> Varz {
         tls_verify: info.tls_verify,
         connect_urls: connect_urls(server),
         cluster: cluster(server, &options),
+        jetstream: jsz::varz(server),
         start: time(server.identity.started_unix),
         now: now(),
         uptime: uptime_text(clock::now().saturating_duration_since(server.identity.started)),

@@ -1,11 +1,11 @@
 //! Requests about one account.
 
 use api::event::AccountConnections;
-use api::monitor::{AccstatzOptions, ConnzOptions, Empty, SubszOptions};
+use api::monitor::{AccstatzOptions, ConnzOptions, Empty, JszOptions, SubszOptions};
 
 use super::requests::{encode, page};
 use super::{events, server_info};
-use crate::monitor::{PageError, accounts, connz, links, subsz};
+use crate::monitor::{accounts, connz, jsz, links, subsz};
 use crate::server::Server;
 
 /// Makes the answer to a request about an account, from its name and the body; `None` stays silent.
@@ -19,7 +19,9 @@ pub(super) const PAGES: [(&str, AccountHandler); 7] = [
     ("INFO", |server, name, body| page(server, body, |_: &Empty| accounts::detail(server, name))),
     ("CONNS", connection_count),
     ("LEAFZ", |server, _, body| page(server, body, |_: &Empty| Ok(links::leafz(server)))),
-    ("JSZ", |server, _, body| page(server, body, |_: &Empty| Err::<Empty, _>(PageError::NoJetStream))),
+    ("JSZ", |server, name, body| {
+        page(server, body, |options: &JszOptions| jsz::of_account(server, name, options))
+    }),
 ];
 
 /// Stands for all accounts: the body may name some.

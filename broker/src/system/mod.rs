@@ -16,7 +16,7 @@ pub use publish::publish;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use api::event::ServerInfo;
+use api::event::{ServerInfo, capability};
 use tokio::sync::Semaphore;
 
 use crate::monitor::{now, varz};
@@ -89,12 +89,16 @@ pub(crate) fn flush_interest(server: &Server) {
 pub(crate) fn server_info(server: &Server) -> ServerInfo {
     let options = server.options();
     let cluster = options.cluster.as_ref().map(|_| server.routes().cluster_name());
+    let jetstream = server.jetstream.get();
     ServerInfo {
         name: server.identity.name.clone(),
         host: options.listen.address.host.clone(),
         id: server.identity.id.clone(),
         cluster: cluster.unwrap_or_default(),
+        domain: jetstream.and_then(|jetstream| jetstream.shared.domain.clone()).unwrap_or_default(),
         version: COMPATIBLE_VERSION.to_owned(),
+        jetstream: jetstream.is_some(),
+        flags: if jetstream.is_some() { capability::JETSTREAM } else { 0 },
         tags: varz::tags(&options),
         metadata: options.server_metadata.clone(),
         seq: server.system.sequence.fetch_add(1, Relaxed) + 1,

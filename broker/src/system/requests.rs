@@ -5,7 +5,9 @@ use std::sync::Arc;
 use api::ApiError;
 use api::event::{ServerApiResponse, ServerId, StatszMessage, decode_request};
 use api::json::to_vec;
-use api::monitor::{AccountzOptions, ConnzOptions, Empty, HealthzOptions, RoutezOptions, SubszOptions};
+use api::monitor::{
+    AccountzOptions, ConnzOptions, Empty, HealthzOptions, JszOptions, RoutezOptions, SubszOptions,
+};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::sync::mpsc::Receiver;
@@ -13,7 +15,7 @@ use tokio::sync::mpsc::Receiver;
 use super::account_requests::{self, AccountHandler};
 use super::internal::Delivered;
 use super::{actions, events, publish, server_info, subscribers, user};
-use crate::monitor::{PageError, accounts, connz, health, links, routez, statsz, subsz, varz};
+use crate::monitor::{PageError, accounts, connz, health, jsz, links, routez, statsz, subsz, varz};
 use crate::server::Server;
 
 const SERVER: &str = "$SYS.REQ.SERVER.";
@@ -44,7 +46,7 @@ const PAGES: [(&str, Handler); 12] = [
     }),
     ("GATEWAYZ", |server, body| page(server, body, |_: &Empty| Ok(links::gatewayz(server)))),
     ("LEAFZ", |server, body| page(server, body, |_: &Empty| Ok(links::leafz(server)))),
-    ("JSZ", |server, body| page(server, body, |_: &Empty| Ok(links::jsz(server)))),
+    ("JSZ", |server, body| page(server, body, |options: &JszOptions| jsz::jsz(server, options))),
     ("PROFILEZ", |server, body| {
         refuse(server, body, "profiles of this server are not taken through requests")
     }),

@@ -26,9 +26,9 @@ pub fn stats(entry: &AccountEntry, domain: String) -> AccountStats {
     AccountStats {
         memory: usage.used(Storage::Memory),
         storage: usage.used(Storage::File),
-        reserved_memory: usage.reserved(Storage::Memory),
-        reserved_storage: usage.reserved(Storage::File),
-        streams: usage.streams(),
+        reserved_memory: entry.reserved(Storage::Memory),
+        reserved_storage: entry.reserved(Storage::File),
+        streams: i64::try_from(entry.streams.read().len()).unwrap_or(i64::MAX),
         consumers: usage.consumers(),
         limits: match &limits.account {
             AccountLimits::Flat(limits) => document(limits),
@@ -37,9 +37,9 @@ pub fn stats(entry: &AccountEntry, domain: String) -> AccountStats {
         domain,
         api: ApiStats {
             level: API_LEVEL,
-            total: entry.api.total.load(Relaxed),
+            // The request that asks is counted when it is answered, and is not one of those that wait.
+            total: entry.api.total.load(Relaxed).saturating_sub(1),
             errors: entry.api.errors.load(Relaxed),
-            // The request that asks is not one of those that wait.
             inflight: entry.api.inflight.load(Relaxed).saturating_sub(1),
         },
         tiers: std::collections::BTreeMap::new(),

@@ -3,11 +3,12 @@
 pub mod account;
 pub mod answer;
 mod consumer;
+mod disabled;
 mod list;
 mod stream;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering::Relaxed};
 
 use api::error::jetstream::ErrorCode;
 use tokio::sync::mpsc;
@@ -40,6 +41,7 @@ pub struct ApiRequest {
 #[derive(Debug, Default)]
 pub struct Overflow {
     dropped: AtomicI64,
+    total: AtomicU64,
 }
 
 impl Overflow {
@@ -47,7 +49,13 @@ impl Overflow {
     pub fn dropped(&self, error: TrySendError<ApiRequest>) {
         if let TrySendError::Full(_) = error {
             self.dropped.fetch_add(1, Relaxed);
+            self.total.fetch_add(1, Relaxed);
         }
+    }
+
+    /// How many ever.
+    pub fn total(&self) -> u64 {
+        self.total.load(Relaxed)
     }
 
     /// How many since this was asked last.
@@ -79,6 +87,9 @@ fn dispatch(ctx: Ctx, outgoing: &mut Outgoing) {
     }
     let path = String::from_utf8_lossy(&ctx.request.path).into_owned();
     let tokens: Vec<&str> = path.split('.').collect();
+    if !ctx.request.account.is_enabled() {
+        return disabled::refuse(ctx, outgoing, &tokens);
+    }
     match tokens[..] {
         ["INFO"] => account::info(ctx, outgoing),
         ["STREAM", "CREATE", name] => stream::create(ctx, outgoing, name),

@@ -26,8 +26,10 @@ impl<T> std::fmt::Debug for Call<T> {
     }
 }
 
+type Respondent = dyn FnOnce(&mut Outgoing, Result<Response, ApiError>) + Send;
+
 /// What is done with a stream's answer to a request.
-pub struct Respond(Box<dyn FnOnce(&mut Outgoing, Result<Response, ApiError>) + Send>);
+pub struct Respond(Box<Respondent>);
 
 impl Respond {
     /// Wraps a closure.

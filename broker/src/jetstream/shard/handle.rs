@@ -54,6 +54,8 @@ impl Shard {
             Input::LogFailed(reason) => self.fail_all(&reason),
             Input::CheckpointDone { group, result } => self.checkpoint_done(group, result),
             Input::Checkpoint { group } => self.begin_checkpoint(group),
+            Input::Serve { group } => self.serve(group),
+            Input::Park { group } => self.park(group),
             Input::Open(spec) => self.open(*spec),
             Input::Destroy { group, done } => {
                 self.destroy(group);

@@ -39,8 +39,12 @@ pub struct Hosted {
     pub effects: Effects,
     /// Requests that wait for their answer.
     pub responders: HashMap<u64, Respond>,
-    /// Whether the machine leads: it has seen everything that was committed before.
+    /// Whether its group has chosen this server.
+    pub elected: bool,
+    /// Whether the machine leads: it has seen everything that was committed before, and its account has JetStream.
     pub leads: bool,
+    /// Whether the start waits for it: until it leads, or rests because its account has no JetStream.
+    pub recovering: bool,
     /// Gets its info when it leads for the first time.
     pub respond: Option<Respond>,
     /// Bytes that it put into the log since its last checkpoint began.
@@ -95,7 +99,10 @@ impl Hosted {
             durable,
             effects: Effects::default(),
             responders: HashMap::new(),
+            elected: false,
             leads: false,
+            // Who creates a stream waits for it; the start does not.
+            recovering: respond.is_none(),
             respond,
             log_bytes: 0,
             checkpoint: Checkpoint::Idle,

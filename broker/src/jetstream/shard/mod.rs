@@ -10,6 +10,7 @@ mod handle;
 pub mod hosted;
 pub mod open;
 pub mod outgoing;
+mod rest;
 mod settle;
 
 use std::collections::{BTreeSet, VecDeque};
@@ -122,6 +123,16 @@ pub enum Input {
     /// Take a checkpoint of this stream, because the log wants its space back.
     Checkpoint {
         /// Group of the stream.
+        group: u64,
+    },
+    /// The account of this stream has JetStream again.
+    Serve {
+        /// Its group.
+        group: u64,
+    },
+    /// The account of this stream has no JetStream any more: nothing comes in or goes out until it has.
+    Park {
+        /// Its group.
         group: u64,
     },
     /// Host this stream from now on.

@@ -72,6 +72,7 @@ impl Shard {
         let started = self.node.add_group(GroupId(group), start);
         if let Err(error) = started {
             self.fail(group, &error.to_string());
+            self.recovered(group);
         }
     }
 
@@ -100,25 +101,21 @@ impl Shard {
     fn open_failed(&mut self, entry: &StreamEntry, respond: Option<Respond>, reason: &str) {
         let account = entry.account.account.name();
         tracing::error!("JetStream stream '{account} > {}' does not open: {reason}", entry.name);
-        self.shared.health.failed(account, &entry.name, reason);
-        self.shared.health.recovered();
-        if let Some(respond) = respond {
-            let error = ErrorCode::STREAM_OFFLINE_REASON.because(reason);
-            respond.call(&mut self.outgoing, Err(error));
-        }
+        self.shared.health.lost(account, &entry.name, reason);
+        let Some(respond) = respond else { return self.shared.health.recovered() };
+        let error = ErrorCode::STREAM_OFFLINE_REASON.because(reason);
+        respond.call(&mut self.outgoing, Err(error));
     }
 
-    /// The stream leads for the first time: from now on messages may come.
+    /// The stream leads: from now on messages may come.
     pub(super) fn opened(&mut self, group: u64) {
+        self.recovered(group);
         let Some(hosted) = self.hosted.get_mut(&group) else { return };
         let known =
             hosted.stream.consumers().map(|consumer| (consumer.name().into(), Arc::clone(consumer.config())));
         hosted.entry.consumers.write().extend(known);
         hosted.entry.subscribe(&self.shared);
-        let Some(respond) = hosted.respond.take() else {
-            self.shared.health.recovered();
-            return;
-        };
+        let Some(respond) = hosted.respond.take() else { return };
         let token = hosted.token(respond);
         hosted.with(&mut self.outgoing, self.now, |stream, outside, effects| {
             stream.handle_request(outside, effects, token, Request::StreamInfo(StreamInfoDetails::default()));

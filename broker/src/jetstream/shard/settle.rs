@@ -202,9 +202,7 @@ impl Shard {
             return;
         }
         let Some(hosted) = self.hosted.get_mut(&group) else { return };
-        hosted.leads = true;
-        hosted.with(&mut self.outgoing, self.now, |stream, outside, effects| stream.lead(outside, effects));
-        self.opened(group);
-        self.touch(group);
+        hosted.elected = true;
+        self.serve(group);
     }
 }

@@ -83,6 +83,21 @@ impl Cache {
         self.lock().bytes
     }
 
+    /// Bytes held now by what they are: unpacked messages, indexes of blocks, and open files.
+    pub fn bytes_by_part(&self) -> [(&'static str, usize); 3] {
+        let entries = self.lock();
+        let (mut messages, mut indexes, mut files) = (0, 0, 0);
+        for (cached, _) in entries.by_key.values() {
+            let sum = match cached {
+                Cached::Chunk(_) => &mut messages,
+                Cached::Index(_) => &mut indexes,
+                Cached::File(_) => &mut files,
+            };
+            *sum += cached.weight();
+        }
+        [("messages", messages), ("indexes", indexes), ("files", files)]
+    }
+
     // Entries are replaced whole, so a panic elsewhere leaves nothing half done.
     fn lock(&self) -> MutexGuard<'_, Entries> {
         self.entries.lock().unwrap_or_else(PoisonError::into_inner)
@@ -158,6 +173,7 @@ mod tests {
             cache.put(key(chunk), Cached::Chunk(Bytes::from(vec![0; each])));
         }
         assert_eq!(cache.bytes(), 3000);
+        assert_eq!(cache.bytes_by_part(), [("messages", 3000), ("indexes", 0), ("files", 0)]);
         assert!(cache.get(key(0)).is_some());
         cache.put(key(3), Cached::Chunk(Bytes::from_static(b"x")));
         assert!(cache.get(key(1)).is_none() && cache.get(key(0)).is_some() && cache.get(key(2)).is_some());
