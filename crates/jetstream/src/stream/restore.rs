@@ -10,7 +10,7 @@ use api::error::jetstream::ErrorCode;
 use api::jetstream::consumer::{Admission, ConsumerAction};
 use api::jetstream::decode::{self, DecodeError, Mode};
 use api::jetstream::name;
-use api::jetstream::stream::{Retention, Storage, StreamState};
+use api::jetstream::stream::{Storage, StreamState};
 use store::Timestamp;
 use store::stream::{Append, Error as StoreError, Expiry, Filter};
 
@@ -137,6 +137,7 @@ pub struct Restore {
     /// Content of the latest block.
     content: Vec<u8>,
     reader: Reader,
+    unpacked: u64,
     stage: Stage,
     /// As the archive says.
     state: StreamState,
@@ -156,6 +157,7 @@ impl Restore {
             unpacker: Unpacker::default(),
             content: Vec::new(),
             reader: Reader::default(),
+            unpacked: 0,
             stage: Stage::State,
             state: StreamState::default(),
             last: 0,
@@ -165,23 +167,31 @@ impl Restore {
     }
 
     /// Takes a piece of the archive. What follows its end is passed over.
-    pub fn push(&mut self, outside: &mut dyn Outside, piece: &[u8]) -> Result<(), RestoreError> {
-        if self.stage == Stage::Done {
-            return Ok(());
+    pub fn push(&mut self, piece: &[u8]) {
+        if self.stage != Stage::Done {
+            self.unpacker.push(piece);
         }
+    }
+
+    /// Stores what is in the next block of what was taken. False if there is no whole one.
+    pub fn advance(&mut self, outside: &mut dyn Outside) -> Result<bool, RestoreError> {
+        self.content.clear();
+        if self.stage == Stage::Done || !self.unpacker.next(&mut self.content)? {
+            return Ok(false);
+        }
+        self.reader.push(&self.content);
+        self.unpacked += self.content.len() as u64;
         // Nobody knows the stream, so nobody is told anything.
         let mut effects = Effects::default();
-        self.unpacker.push(piece);
-        loop {
-            while self.stage != Stage::Done && self.take(outside, &mut effects)? {
-                effects.queue.clear();
-            }
-            self.content.clear();
-            if self.stage == Stage::Done || !self.unpacker.next(&mut self.content)? {
-                return Ok(());
-            }
-            self.reader.push(&self.content);
+        while self.stage != Stage::Done && self.take(outside, &mut effects)? {
+            effects.queue.clear();
         }
+        Ok(true)
+    }
+
+    /// Bytes of the archive, unpacked, that were stored.
+    pub fn unpacked(&self) -> u64 {
+        self.unpacked
     }
 
     /// The archive has come to its end.
@@ -193,9 +203,6 @@ impl Restore {
         if self.last < self.state.last_seq {
             let time = timestamp(self.state.last_ts);
             self.stream.store.skip_to(self.state.last_seq, time)?;
-        }
-        if self.stream.facts.config.retention == Retention::Interest {
-            self.stream.sweep(outside, &mut Effects::default(), &Filter::All)?;
         }
         self.stream.restore_ids()?;
         self.stream.settle(outside);

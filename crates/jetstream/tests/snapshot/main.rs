@@ -72,7 +72,11 @@ fn restore(config: StreamConfig) -> Restore {
 
 fn make(world: &mut World, config: StreamConfig, archive: &[u8], cut: usize) -> Result<Stream, RestoreError> {
     let mut restore = restore(config);
-    let mut made = archive.chunks(cut).try_for_each(|piece| restore.push(world, piece));
+    let mut made = archive.chunks(cut).try_for_each(|piece| {
+        restore.push(piece);
+        while restore.advance(world)? {}
+        Ok(())
+    });
     if made.is_ok() {
         made = restore.finish(world);
     }
