@@ -2,5 +2,6 @@
 
 mod cluster;
 mod failures;
+mod jetstream;
 mod options;
 mod users;
