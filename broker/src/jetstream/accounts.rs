@@ -10,6 +10,7 @@ use config::options::{GLOBAL_ACCOUNT, ImportKind, Options};
 use super::directory::{AccountEntry, StreamEntry};
 use super::shard::Input;
 use super::sinks::ApiSink;
+use super::transfers;
 use super::watch::Watchers;
 use super::{Shared, limits};
 use crate::net::sink::{Account, Sink, Subscription};
@@ -88,7 +89,7 @@ pub fn serve(shared: &Arc<Shared>, options: &Options) {
             subjects.extend(domain.iter().map(|domain| format!("{domain}>")));
         }
         if entry.is_enabled() {
-            subjects.extend(ACKS.map(str::to_owned));
+            subjects.extend(ACKS.into_iter().chain(transfers::SUBJECTS).map(str::to_owned));
         }
         subscribe(shared, &entry, &subjects, domain.as_deref());
     }
@@ -122,6 +123,7 @@ fn subscribe(shared: &Arc<Shared>, entry: &Arc<AccountEntry>, subjects: &[String
         domain_prefix: domain.map(|domain| domain.as_bytes().into()),
         requests: shared.requests.clone(),
         overflow: Arc::clone(&shared.overflow),
+        transfers: Arc::clone(&shared.transfers),
     });
     for subject in subjects {
         if subscriptions.iter().any(|known| *known.subject == *subject.as_bytes()) {

@@ -91,6 +91,16 @@ pub fn audit(
     }
 }
 
+/// Tells something under a subject, which is given without its first two tokens.
+pub fn tell<T: Kind + Serialize>(
+    shared: &Shared,
+    outgoing: &mut Outgoing,
+    account: &Account,
+    event: (&str, T),
+) {
+    Teller { shared, outgoing, account }.tell(event.0, event.1);
+}
+
 struct Teller<'a> {
     shared: &'a Shared,
     outgoing: &'a mut Outgoing,

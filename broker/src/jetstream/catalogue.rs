@@ -5,16 +5,18 @@
 
 use std::collections::VecDeque;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use api::ApiError;
 use api::error::jetstream::ErrorCode;
 use api::jetstream::request::StreamRequest;
+use api::jetstream::stream::StreamConfig;
 use jetstream::meta::{Asset, Catalogue, Change, Command, META_GROUP};
 use jetstream::{Request, Response};
 use multiraft::{Entry, GroupId, Position, Start};
 
 use super::directory::{AccountEntry, StreamEntry};
+use super::draft::Draft;
 use super::log_thread::Record;
 use super::shard::{Call, Input, Outgoing, Respond, Shard, StreamSpec};
 use super::{Shared, validate};
@@ -41,6 +43,22 @@ pub enum Wanted {
         /// As the client sent it.
         request: Box<StreamRequest>,
     },
+    /// A group for a stream that will be restored.
+    Reserve {
+        /// Its name.
+        name: Box<str>,
+        /// As the client sent it.
+        request: Box<StreamRequest>,
+        /// Gets what the catalogue will have, before the answer.
+        reserved: Arc<OnceLock<Asset>>,
+    },
+    /// A stream that was restored.
+    Adopt {
+        /// As the client sent it.
+        request: Box<StreamRequest>,
+        /// The stream.
+        draft: Box<Draft>,
+    },
     /// No stream of that name.
     Delete {
         /// Its name.
@@ -55,7 +73,7 @@ pub struct CatalogueRequest {
     pub account: Arc<AccountEntry>,
     /// What is wanted.
     pub wanted: Wanted,
-    /// What is done with the answer: `Response::Stream` for create and update, `Response::Done` for delete.
+    /// What is done with the answer: `Response::Stream` for create, update and adopt, `Response::Done` for the rest.
     pub respond: Respond,
 }
 
@@ -103,6 +121,8 @@ enum Decision {
     Exists(Arc<StreamEntry>),
     /// This has to be agreed.
     Propose(Command),
+    /// Nobody else needs to know yet.
+    Done,
 }
 
 impl Shard {
@@ -145,9 +165,10 @@ impl Shard {
                 request.respond.call(&mut self.outgoing, Err(ErrorCode::INSUFFICIENT_RESOURCES.into()));
                 continue;
             }
-            match decide(&keeper.catalogue, &request, self.now) {
+            match decide(&mut keeper.catalogue, &request, self.now) {
                 Err(error) => request.respond.call(&mut self.outgoing, Err(error)),
                 Ok(Decision::Exists(stream)) => inspect(&stream, request.respond),
+                Ok(Decision::Done) => request.respond.call(&mut self.outgoing, Ok(Response::Done)),
                 Ok(Decision::Propose(command)) => {
                     keeper.current = Some(request);
                     let proposed = self.node.propose(GroupId(META_GROUP), command.encode());
@@ -183,7 +204,7 @@ impl Shard {
     fn carry_out_change(&mut self, change: Change) {
         let Some(keeper) = &mut self.keeper else { return };
         // While the log is replayed nobody has asked, and streams are opened from the whole catalogue afterwards.
-        let Some(CatalogueRequest { account, respond, .. }) = keeper.current.take() else { return };
+        let Some(CatalogueRequest { account, wanted, respond }) = keeper.current.take() else { return };
         match change {
             Change::Created { asset, .. } => {
                 let stream = self.shared.add_stream(&account, &asset);
@@ -191,6 +212,7 @@ impl Shard {
                     entry: Arc::clone(&stream),
                     created: asset.created,
                     log: None,
+                    draft: if let Wanted::Adopt { draft, .. } = wanted { Some(draft) } else { None },
                     respond: Some(respond),
                 };
                 stream.inbox.push(Input::Open(Box::new(spec)));
@@ -232,7 +254,7 @@ impl Shard {
 }
 
 fn decide(
-    catalogue: &Catalogue,
+    catalogue: &mut Catalogue,
     request: &CatalogueRequest,
     now: store::Timestamp,
 ) -> Result<Decision, ApiError> {
@@ -246,6 +268,17 @@ fn decide(
             }
             Ok(Decision::Propose(catalogue.create(account, config, now)))
         }
+        Wanted::Reserve { name, request: wanted, reserved } => {
+            let config = restorable(catalogue, &request.account, name, wanted)?;
+            // It is set once, and if it were set already it would be the same request.
+            let _ = reserved.set(Asset { group: catalogue.reserve(), created: now, config });
+            Ok(Decision::Done)
+        }
+        Wanted::Adopt { request: wanted, draft } => {
+            let asset = draft.asset();
+            restorable(catalogue, &request.account, &asset.config.name, wanted)?;
+            Ok(Decision::Propose(Command::Create { account: account.into(), asset: Box::new(asset.clone()) }))
+        }
         Wanted::Update { name, request: wanted } => {
             let config = validate::update(catalogue, &request.account, name, wanted)?;
             Ok(Decision::Propose(Command::Update { account: account.into(), config: Box::new(config) }))
@@ -256,6 +289,25 @@ fn decide(
             }
             Ok(Decision::Propose(Command::Delete { account: account.into(), name: name.clone() }))
         }
+    }
+}
+
+/// The configuration of a stream that is to be restored. There must be none of its name.
+fn restorable(
+    catalogue: &Catalogue,
+    account: &AccountEntry,
+    name: &str,
+    request: &StreamRequest,
+) -> Result<StreamConfig, ApiError> {
+    // No client can create a sealed stream, but there are such, and so there are copies of them.
+    let mut open = request.clone();
+    let sealed = std::mem::take(&mut open.config.sealed);
+    let config = validate::create(catalogue, account, name, &open);
+    let exists = catalogue.get(account.account.name(), name).is_some();
+    match config {
+        Err(error) if !(exists && ErrorCode::STREAM_NAME_EXIST.is(&error)) => Err(error),
+        _ if exists => Err(ErrorCode::STREAM_NAME_EXIST_RESTORE_FAILED.into()),
+        config => config.map(|config| StreamConfig { sealed, ..config }),
     }
 }
 

@@ -9,6 +9,7 @@ pub mod api;
 pub mod calls;
 pub mod catalogue;
 pub mod directory;
+pub mod draft;
 pub mod entropy;
 pub mod health;
 pub mod inbox;
@@ -19,6 +20,7 @@ pub mod shard;
 pub mod sinks;
 pub mod slow;
 pub mod start;
+pub mod transfers;
 pub mod validate;
 pub mod watch;
 pub mod workers;
@@ -28,6 +30,7 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use ::api::jetstream::stream::{self, StreamConfig};
 use arc_swap::ArcSwap;
 use bytes::Bytes;
 use config::options::Options;
@@ -36,7 +39,7 @@ use jetstream::meta::Asset;
 use parking_lot::{Mutex, RwLock};
 use store::crypt::Keyring;
 use store::disk::Disk;
-use store::stream::Cache;
+use store::stream::{Cache, Compression, Error as StoreError, FileOptions, FileStore, Recovered};
 use tokio::sync::mpsc;
 
 pub use directory::{AccountEntry, Directory, StreamEntry};
@@ -80,6 +83,8 @@ pub struct Shared {
     pub capacity: Mutex<limits::Capacity>,
     /// Refused requests.
     pub overflow: Arc<api::Overflow>,
+    /// Snapshots and restores that are under way.
+    pub transfers: Arc<transfers::Transfers>,
     /// Requests that no shard answers alone.
     requests: mpsc::Sender<ApiRequest>,
     inboxes: Vec<Arc<Inbox>>,
@@ -103,6 +108,19 @@ impl Shared {
     /// The directory of a stream's messages. The group names it, so a stream that is made anew never meets what another one left.
     fn stream_dir(&self, group: u64) -> PathBuf {
         self.dir.join("streams").join(format!("{group:016x}"))
+    }
+
+    /// Opens a stream's messages on disk, or makes an empty place for them.
+    fn open_files(&self, group: u64, config: &StreamConfig) -> Result<(FileStore, Recovered), StoreError> {
+        let options = FileOptions {
+            compression: match config.compression {
+                stream::Compression::None => Compression::None,
+                stream::Compression::S2 => Compression::S2,
+            },
+            keyring: self.keyring.clone(),
+            ..FileOptions::new(group, Arc::clone(&self.cache))
+        };
+        FileStore::open(Arc::clone(&self.disk), &self.stream_dir(group), options)
     }
 
     fn write_catalogue(&self, path: &Path, bytes: &Bytes) -> Result<(), store::state_file::Error> {

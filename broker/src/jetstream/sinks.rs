@@ -10,6 +10,7 @@ use super::api::ApiRequest;
 use super::directory::{AccountEntry, StreamEntry};
 use super::inbox::Inbound;
 use super::shard::Input;
+use super::transfers;
 use crate::net::dispatch::Message;
 
 const API: &[u8] = b"$JS.API.";
@@ -52,6 +53,8 @@ pub struct ApiSink {
     pub requests: mpsc::Sender<ApiRequest>,
     /// What to do when that is full.
     pub overflow: Arc<super::api::Overflow>,
+    /// Snapshots and restores that are under way.
+    pub transfers: Arc<transfers::Transfers>,
 }
 
 impl ApiSink {
@@ -66,6 +69,9 @@ impl ApiSink {
         }
         if let Some(rest) = subject.strip_prefix(FLOW_CONTROL) {
             return self.flow_control(rest, message);
+        }
+        if let Some(rest) = subject.strip_prefix(transfers::PREFIX) {
+            return self.transfers.take(&self.account, rest, message);
         }
         let Some(rest) = self.path(subject) else { return false };
         if let Some(rest) = rest.strip_prefix(NEXT) {

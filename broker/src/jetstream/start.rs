@@ -28,7 +28,7 @@ use super::log_thread::{self, Log, SyncPolicy};
 use super::recover::{self, GroupLog, StartError};
 use super::shard::{Call, Input, Shard, StreamSpec};
 use super::workers::Workers;
-use super::{JetStream, SHARDS_MAX, Shared, accounts, api, calls};
+use super::{JetStream, SHARDS_MAX, Shared, accounts, api, calls, draft};
 use crate::server::Server;
 
 /// Directory inside of `store_dir`.
@@ -85,8 +85,11 @@ pub async fn start(server: &Arc<Server>) -> Result<Option<JetStream>, StartError
         let _ = sender.send(all.collect::<Vec<_>>());
     });
     start_shards(&shared, Keeper::new(catalogue, start, path, ready), &mut threads)?;
-    let assets = receiver.await.unwrap_or_default();
-    open_streams(&shared, assets, &mut groups);
+    let assets = receiver.await.ok();
+    if let Some(assets) = &assets {
+        draft::clear_away(&shared, assets)?;
+    }
+    open_streams(&shared, assets.unwrap_or_default(), &mut groups);
     wait_for_streams(&shared).await;
     tokio::spawn(api::serve(Arc::clone(&shared), queue));
     accounts::serve(&shared, &options);
@@ -155,6 +158,7 @@ fn share(server: &Arc<Server>, options: &Options, parts: Parts) -> Result<Shared
         domain: options.jetstream.domain.clone(),
         capacity: Mutex::new(Capacity::find(options, &*disk, &dir)),
         overflow: Arc::default(),
+        transfers: Arc::default(),
         requests,
         inboxes: (0..shards).map(|_| Arc::new(Inbox::new(bounds))).collect(),
         workers: Workers::start()?,
@@ -213,7 +217,8 @@ fn open_streams(shared: &Shared, assets: Vec<(String, Asset)>, groups: &mut Hash
         let entry = shared.add_stream(&account, &asset);
         let log = groups.remove(&asset.group);
         let inbox = Arc::clone(&entry.inbox);
-        inbox.push(Input::Open(Box::new(StreamSpec { entry, created: asset.created, log, respond: None })));
+        let spec = StreamSpec { entry, created: asset.created, log, draft: None, respond: None };
+        inbox.push(Input::Open(Box::new(spec)));
     }
     for (account, streams) in resting {
         tracing::warn!("account {account:?} has no JetStream: its {streams} streams stay on disk, unused");

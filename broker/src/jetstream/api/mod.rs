@@ -5,6 +5,8 @@ pub mod answer;
 mod consumer;
 mod disabled;
 mod list;
+mod restore;
+mod snapshot;
 mod stream;
 
 use std::sync::Arc;
@@ -101,6 +103,8 @@ fn dispatch(ctx: Ctx, outgoing: &mut Outgoing) {
         ["STREAM", "PURGE", name] => stream::purge(ctx, outgoing, name),
         ["STREAM", "MSG", "GET", name] => stream::get_message(ctx, outgoing, name),
         ["STREAM", "MSG", "DELETE", name] => stream::delete_message(ctx, outgoing, name),
+        ["STREAM", "SNAPSHOT", name] => snapshot::snapshot(ctx, outgoing, name),
+        ["STREAM", "RESTORE", name] => restore::restore(ctx, outgoing, name),
         ["STREAM", "PEER", "REMOVE", _] => {
             ctx.answer::<api::jetstream::response::StreamRemovePeer>(
                 outgoing,
@@ -137,4 +141,9 @@ fn dispatch(ctx: Ctx, outgoing: &mut Outgoing) {
         }
         _ => ctx.refuse(outgoing, ErrorCode::BAD_REQUEST.into()),
     }
+}
+
+/// A time as documents carry it, from nanoseconds since 1970.
+fn time_of(nanos: i64) -> api::Time {
+    api::Time::from_unix_nanos(i128::from(nanos))
 }

@@ -70,7 +70,7 @@ fn change(
     keeper.push(Input::Catalogue(Box::new(CatalogueRequest { account, wanted, respond })));
 }
 
-fn info_of(answer: Response) -> Option<api::jetstream::stream::StreamInfo> {
+pub(super) fn info_of(answer: Response) -> Option<api::jetstream::stream::StreamInfo> {
     match answer {
         Response::Stream(info) | Response::StreamPage { info, .. } => Some(with_version(*info)),
         _ => None,

@@ -282,6 +282,11 @@ impl Shard {
         self.hosted.values()
     }
 
+    /// The stream of a group, if it is hosted here.
+    pub fn stream(&self, group: u64) -> Option<&jetstream::Stream> {
+        self.hosted.get(&group).map(|hosted| &hosted.stream)
+    }
+
     /// Time of this turn.
     pub fn now(&self) -> Timestamp {
         self.now

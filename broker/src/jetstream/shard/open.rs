@@ -4,15 +4,16 @@ use std::sync::Arc;
 
 use api::error::jetstream::ErrorCode;
 use api::jetstream::request::StreamInfoDetails;
-use api::jetstream::stream::{Compression, Storage};
+use api::jetstream::stream::Storage;
 use jetstream::stream::facts::Identity;
 use jetstream::{Request, Stream};
 use multiraft::GroupId;
 use store::Timestamp;
-use store::stream::{self as files, FileOptions, FileStore, MemoryStore, Recovered, StreamStore};
+use store::stream::{MemoryStore, Recovered, StreamStore};
 
 use super::{Hosted, Respond, Shard};
 use crate::jetstream::directory::StreamEntry;
+use crate::jetstream::draft::Draft;
 use crate::jetstream::log_thread::Record;
 use crate::jetstream::recover::{self, GroupLog};
 
@@ -25,15 +26,19 @@ pub struct StreamSpec {
     pub created: Timestamp,
     /// What the log holds of it.
     pub log: Option<GroupLog>,
+    /// It was restored, and is here already.
+    pub draft: Option<Box<Draft>>,
     /// Gets its info once it leads, or why it cannot be opened.
     pub respond: Option<Respond>,
 }
 
 impl Shard {
-    pub(super) fn open(&mut self, spec: StreamSpec) {
-        let group = spec.entry.group;
+    pub(super) fn open(&mut self, mut spec: StreamSpec) {
         let config = spec.entry.config.load_full();
         let durable = config.storage == Storage::File;
+        if let Some(stream) = spec.draft.take().and_then(|draft| draft.adopt()) {
+            return self.host(stream, durable, spec);
+        }
         let (store, recovered) = match self.open_store(&spec.entry, durable) {
             Ok(opened) => opened,
             Err(error) => return self.open_failed(&spec.entry, spec.respond, &error.to_string()),
@@ -50,16 +55,21 @@ impl Shard {
         let identity = Identity {
             account: spec.entry.account.account.name().into(),
             name: Arc::from(&*spec.entry.name),
-            group,
+            group: spec.entry.group,
             domain: self.shared.domain.as_deref().map(Arc::from),
             created: spec.created,
         };
-        let applied = recovered.applied;
         let stream = match Stream::new(identity, (*config).clone(), store, recovered) {
             Ok(stream) => stream,
             Err(error) => return self.open_failed(&spec.entry, spec.respond, &error.to_string()),
         };
-        let (start, lost) = recover::start(spec.log.unwrap_or_default(), applied);
+        self.host(stream, durable, spec);
+    }
+
+    /// Starts the group of a stream.
+    fn host(&mut self, stream: Stream, durable: bool, spec: StreamSpec) {
+        let group = spec.entry.group;
+        let (start, lost) = recover::start(spec.log.unwrap_or_default(), stream.applied());
         if let Some(lost) = lost {
             self.shared.health.damaged(spec.entry.account.account.name(), &spec.entry.name, &lost);
             tracing::error!(
@@ -84,16 +94,7 @@ impl Shard {
         if !durable {
             return Ok((Box::new(MemoryStore::new()), Recovered::default()));
         }
-        let disk = Arc::clone(&self.shared.disk);
-        let options = FileOptions {
-            compression: match entry.config.load().compression {
-                Compression::None => files::Compression::None,
-                Compression::S2 => files::Compression::S2,
-            },
-            keyring: self.shared.keyring.clone(),
-            ..FileOptions::new(entry.group, Arc::clone(&self.shared.cache))
-        };
-        let (store, recovered) = FileStore::open(disk, &self.shared.stream_dir(entry.group), options)?;
+        let (store, recovered) = self.shared.open_files(entry.group, &entry.config.load())?;
         Ok((Box::new(store), recovered))
     }
 
@@ -123,6 +124,13 @@ impl Shard {
     }
 
     pub(super) fn destroy(&mut self, group: u64) {
+        if let Some(hosted) = self.hosted.get_mut(&group) {
+            hosted.with(&mut self.outgoing, self.now, |stream, outside, effects| {
+                stream.delete(outside, effects)
+            });
+            hosted.effects.proposal.clear();
+        }
+        self.carry_out(group);
         let Some(hosted) = self.hosted.remove(&group) else { return };
         if let Some(deadline) = hosted.deadline {
             self.deadlines.remove(&(deadline, group));

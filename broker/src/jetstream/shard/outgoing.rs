@@ -100,6 +100,14 @@ impl Outgoing {
         !plans.cache.get(&account.interest, subject).is_empty()
     }
 
+    /// Does anybody subscribe to this very subject, not to a pattern that it matches? Peers do not say which, so their interest counts.
+    pub fn is_named(&mut self, account: &Account, subject: &[u8]) -> bool {
+        let plan = plans_of(&mut self.plans, account).cache.get(&account.interest, subject);
+        let members = plan.groups.iter().flat_map(|group| &group.local);
+        let mut local = plan.plain.iter().chain(&plan.services).chain(members);
+        !plan.routes.is_empty() || local.any(|subscription| *subscription.subject == *subject)
+    }
+
     /// The next number of the shard's generator.
     pub fn random(&mut self) -> u64 {
         self.random.next_u64()

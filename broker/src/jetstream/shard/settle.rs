@@ -75,7 +75,7 @@ impl Shard {
         }
     }
 
-    fn carry_out(&mut self, group: u64) {
+    pub(super) fn carry_out(&mut self, group: u64) {
         while let Some(hosted) = self.hosted.get_mut(&group)
             && let Some(effect) = hosted.effects.queue.pop_front()
         {

@@ -26,6 +26,9 @@ mod api;
 mod direct;
 mod messages;
 mod publish;
+mod snapshot;
+mod snapshot_cli;
+mod snapshot_refused;
 mod stream;
 
 /// Where a transcript is.
