@@ -101,6 +101,11 @@ impl Catalogue {
         self.applied = self.applied.max(index);
     }
 
+    /// Groups up to this one are taken: something of theirs is on disk, although the catalogue may have lost them.
+    pub fn avoid(&mut self, group: u64) {
+        self.next_group = self.next_group.max(group.saturating_add(1));
+    }
+
     /// The command that creates a stream. The leader has checked that the name is free.
     pub fn create(&self, account: &str, config: StreamConfig, now: Timestamp) -> Command {
         Command::Create {

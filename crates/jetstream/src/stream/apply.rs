@@ -45,6 +45,7 @@ impl Stream {
             }
         }
         self.applied = index;
+        self.fresh = false;
         self.settle(outside);
         if self.leading {
             self.schedules.release_held();
@@ -100,7 +101,9 @@ impl Stream {
             if republish { self.store.subject_state(subject).map_or(0, |state| state.last) } else { 0 };
         let kept =
             self.facts.config.retention != Retention::Interest || self.consumers.is_interested(subject);
-        if kept {
+        if sequence <= self.opened_at {
+            // It is there already, or was lost with damage that was told.
+        } else if kept {
             self.store.append(Append { sequence, timestamp, subject, headers, payload, expiry })?;
         } else {
             self.store.skip_to(sequence, timestamp)?;

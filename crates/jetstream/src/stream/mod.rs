@@ -40,6 +40,7 @@ use api::jetstream::stream::StreamConfig;
 use store::stream::{Error as StoreError, State, StreamStore};
 use store::{Timestamp, stream};
 
+use crate::command::Command;
 use crate::consumer::{Budget, Consumer};
 use crate::effect::{Effect, Effects, Send};
 use crate::outside::Outside;
@@ -94,6 +95,10 @@ pub struct Stream {
     usage: Charged,
     /// The configuration or the facts changed since the last checkpoint.
     dirty: bool,
+    /// Nothing was ever applied.
+    fresh: bool,
+    /// Last sequence of the store when it was opened: what is replayed is above, unless the store lost its checkpoint and kept its blocks.
+    opened_at: u64,
 }
 
 /// What this stream has added to the counters of account and server.
@@ -136,6 +141,7 @@ impl Stream {
             acks: PubAcks::new(&identity),
             facts: StreamFacts { identity, config: Arc::new(config) },
             flights: Flights::new(store.state().last_sequence),
+            opened_at: store.state().last_sequence,
             store,
             rules,
             consumers: Consumers::default(),
@@ -156,6 +162,7 @@ impl Stream {
             direct: Direct::default(),
             usage: Charged::default(),
             dirty: fresh,
+            fresh,
         };
         if fresh && stream.facts.config.first_seq > 1 {
             let below = stream.facts.config.first_seq - 1;
@@ -225,11 +232,26 @@ impl Stream {
         self.flights = Flights::new(self.store.state().last_sequence);
         self.counters = Counters::default();
         self.settle(outside);
+        self.propose_first(effects);
         let (consumers, mut ctx) = self.split(outside, effects);
         consumers.lead(&mut ctx);
         // What a consumer with state in memory had delivered is not known any more.
         let lost = self.consumers.volatile();
         self.propose_unused(effects, lost);
+    }
+
+    /// The first command of a stream is its own configuration: the catalogue may have a later one by the time the log is replayed, and what was
+    /// removed by the rules of this one must not come back under the rules of that one.
+    fn propose_first(&mut self, effects: &mut Effects) {
+        // A stream that was made from an archive has a checkpoint before it leads.
+        if self.fresh
+            && self.store.state().messages == 0
+            && let Ok(config) = serde_json::to_vec(&*self.facts.config)
+        {
+            Command::Update { config: &config }.encode(&mut effects.proposal);
+            // Nobody waits for it and it changes nothing, like a command of a consumer.
+            self.flights.push(flight::Flight::Consumer);
+        }
     }
 
     /// This replica leads no longer. Whoever waits hears nothing: what is in flight may still be committed.
@@ -287,12 +309,22 @@ impl Stream {
         if !self.leading || self.failed.is_some() {
             return false;
         }
+        self.tell_damage(effects);
         let more_direct = self.continue_direct(effects, budget);
         let (consumers, mut ctx) = self.split(outside, effects);
         let more = consumers.deliver(&mut ctx, budget);
         let flights = &mut self.flights;
         self.consumers.take_commands(&mut effects.proposal, || flights.push(flight::Flight::Consumer));
         more || more_direct
+    }
+
+    /// Messages that could not be read back are lost, and that is told.
+    fn tell_damage(&mut self, effects: &mut Effects) {
+        for damage in self.store.take_damage() {
+            let (name, file, reason) = (self.facts.name(), &damage.file, &damage.reason);
+            let lost = damage.sequences.map_or_else(String::new, |lost| format!(", sequences {lost:?}"));
+            effects.push(Effect::Damaged(format!("stream {name:?}: {file}: {reason}{lost}")));
+        }
     }
 
     /// Brings the shared counters in line with what the store holds.

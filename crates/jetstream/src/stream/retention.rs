@@ -63,7 +63,10 @@ impl Stream {
             if !over || state.messages == 0 {
                 return Ok(());
             }
-            self.remove(outside, effects, (state.first_sequence, false, RemoveReason::Limits))?;
+            if !self.remove(outside, effects, (state.first_sequence, false, RemoveReason::Limits))? {
+                // The store does not find its first message: it cannot be read, and asking again would not end.
+                return Ok(());
+            }
         }
     }
 

@@ -84,12 +84,16 @@ pub(super) struct Frame {
 pub(super) struct Frames {
     /// Ascending numbers.
     pub frames: Vec<Frame>,
+    /// Where the last good one begins.
+    pub last: u64,
     /// Behind the last good one.
     pub len: u64,
     /// Length of the first, with its copy.
     pub first: u64,
-    /// Something before the last good one could not be read.
+    /// A record is missing: it and its copy could not be read.
     pub damaged: bool,
+    /// Something before the last good one could not be read: a record that a copy stands for, or the torn first half of the last one.
+    pub worn: bool,
 }
 
 /// Appends a record and its copy.
@@ -126,8 +130,11 @@ pub(super) fn frames(identity: Identity, bytes: &[u8]) -> Frames {
             continue;
         };
         at += length;
-        found.damaged |= std::mem::take(&mut passed_over);
+        found.worn |= std::mem::take(&mut passed_over);
         let last = found.frames.last().map(|frame| frame.number);
+        if last != Some(frame.number) {
+            found.last = (at - length) as u64;
+        }
         if last.is_none_or(|last| last < frame.number) {
             found.damaged |= last.is_some_and(|last| last + 1 != frame.number);
             found.frames.push(frame);

@@ -137,7 +137,8 @@ impl StreamStore for FileStore {
             last_sequence: self.last_sequence,
             last_timestamp: self.last_timestamp,
             subjects: self.subjects.len() as u64,
-            deleted: if self.messages == 0 { 0 } else { span - self.messages },
+            // Where the disk cannot be read the first sequence is not known.
+            deleted: if self.messages == 0 { 0 } else { span.saturating_sub(self.messages) },
         }
     }
 

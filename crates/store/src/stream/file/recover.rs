@@ -48,8 +48,15 @@ pub(super) fn open(
         for parent in parents {
             shared.disk.sync_dir(&parent)?;
         }
-    } else if !history.has_base {
-        adopted = history.adopt(&names);
+    } else {
+        // Names may be there that no sync of a directory ever confirmed, because the last one failed.
+        shared.disk.sync_dir(&shared.dir)?;
+        for parent in parents {
+            shared.disk.sync_dir(&parent)?;
+        }
+        if !history.has_base {
+            adopted = history.adopt(&names);
+        }
     }
     history.clear_away(&shared, &names)?;
     let mut builder = Builder::new(Arc::new(shared), history);
@@ -101,10 +108,14 @@ impl History {
         let spare = spare.and_then(|frame| frame.body.get(1..=ENVELOPE_BYTES));
         let renewed = key::open(shared, spare, has_blocks || !bytes.is_empty())?;
         if !missing {
-            // A process may have died between writing a record and syncing it: what is believed now must stay.
+            // A process may have died between writing a record and syncing it: what is believed now must stay. It is written again, because
+            // after a sync that failed what is read may be nowhere on disk, and a sync alone would not put it there.
             let file = shared.disk.open(&path, Open::Write)?;
             if found.len < bytes.len() as u64 {
                 file.set_len(found.len)?;
+            }
+            if let Some(last) = bytes.get(found.last as usize..found.len as usize) {
+                file.write_at(last, found.last)?;
             }
             file.sync()?;
         }
@@ -114,7 +125,7 @@ impl History {
             dead: HashMap::new(),
             items: Items::new(),
             journal: Journal::default(),
-            renew: renewed,
+            renew: renewed || found.worn,
             has_base: false,
             is_new: missing && !has_blocks,
             damage: Vec::new(),
