@@ -1,0 +1,65 @@
+//! What clients know of one consumer.
+
+use std::collections::BTreeSet;
+
+/// One name of a consumer; each deletion begins another epoch.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct ConsumerHistory {
+    pub(crate) filter: String,
+    pub(crate) epoch: u64,
+    /// It exists for certain.
+    pub(crate) is_sure: bool,
+    /// It does not exist for certain.
+    pub(crate) is_gone: bool,
+    /// Everything that this consumer was given is in `delivered`.
+    pub(crate) is_whole: bool,
+    pub(crate) delivered: BTreeSet<u64>,
+    /// Sequences whose acknowledgement was confirmed.
+    pub(crate) confirmed: BTreeSet<u64>,
+}
+
+impl ConsumerHistory {
+    /// One that was never there.
+    pub(crate) fn never() -> Self {
+        Self { is_gone: true, is_whole: true, ..Self::default() }
+    }
+
+    /// Its creation is asked for.
+    pub(crate) fn creating(&mut self, filter: &str) {
+        if self.is_gone {
+            self.filter = filter.to_owned();
+        }
+        self.is_gone = false;
+    }
+
+    /// Its deletion is asked for.
+    pub(crate) fn deleting(&mut self) {
+        self.epoch += 1;
+        self.is_sure = false;
+        self.is_whole = false;
+        self.confirmed.clear();
+    }
+
+    /// Its deletion was answered.
+    pub(crate) fn deleted(&mut self) {
+        self.is_gone = true;
+        self.is_sure = false;
+        self.is_whole = true;
+        self.delivered.clear();
+        self.confirmed.clear();
+    }
+
+    /// Does it want messages of this subject?
+    pub(crate) fn wants(&self, subject: &str) -> bool {
+        self.filter.is_empty() || subject::matches(subject.as_bytes(), self.filter.as_bytes())
+    }
+
+    /// The floor is not below this: the last confirmed sequence below everything that was given out and not confirmed.
+    pub(crate) fn floor_min(&self) -> u64 {
+        if !self.is_whole || !self.is_sure {
+            return 0;
+        }
+        let open = self.delivered.difference(&self.confirmed).next().copied().unwrap_or(u64::MAX);
+        self.confirmed.range(..open).next_back().copied().unwrap_or(0)
+    }
+}

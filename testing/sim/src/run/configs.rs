@@ -1,0 +1,91 @@
+//! Streams and consumers of a run.
+
+use api::jetstream::consumer::ConsumerConfig;
+use api::jetstream::stream::StreamConfig;
+use serde_json::json;
+
+use crate::random::Random;
+use crate::world::SECOND;
+
+/// Names of streams.
+pub(crate) const STREAMS: [&str; 5] = ["S0", "S1", "S2", "S3", "S4"];
+/// Subjects of a stream.
+pub(crate) const SUBJECTS: u64 = 5;
+/// Names of consumers.
+pub(crate) const CONSUMERS: [&str; 2] = ["c0", "c1"];
+
+/// A stream of any kind.
+pub(crate) fn stream(name: &str, random: &mut Random) -> StreamConfig {
+    let mut config = json!({
+        "name": name,
+        "subjects": [format!("{name}.*")],
+        "num_replicas": 1,
+        "duplicate_window": 5 * SECOND,
+        "allow_msg_ttl": true,
+        "allow_rollup_hdrs": true,
+        "max_msgs": -1, "max_bytes": -1, "max_msgs_per_subject": -1, "max_consumers": -1, "max_msg_size": -1,
+    });
+    let kind = match random.below(8) {
+        0 => json!({"max_msgs": 5 + random.below(40)}),
+        1 => json!({"max_msgs": 5 + random.below(40), "discard": "new"}),
+        2 => json!({"max_msgs_per_subject": 1 + random.below(8)}),
+        3 => {
+            json!({"max_msgs_per_subject": 3, "discard": "new", "discard_new_per_subject": true, "max_msgs": 30})
+        }
+        4 => json!({"retention": "workqueue"}),
+        5 => json!({"retention": "interest"}),
+        6 => json!({"max_age": (2 + random.below(10) as i64) * SECOND, "max_bytes": 20_000}),
+        _ => json!({}),
+    };
+    merge(&mut config, kind);
+    if random.one_in(3) {
+        merge(&mut config, json!({"compression": "s2"}));
+    }
+    if random.one_in(12) {
+        merge(&mut config, json!({"storage": "memory"}));
+    }
+    if random.one_in(10) {
+        merge(&mut config, json!({"first_seq": 1 + random.below(50)}));
+    }
+    parse(config)
+}
+
+/// Other limits for a stream, tighter or wider.
+pub(crate) fn update(config: &StreamConfig, random: &mut Random) -> StreamConfig {
+    let mut config = config.clone();
+    let limit = |random: &mut Random| 2 + random.below(40) as i64;
+    if config.max_msgs > 0 {
+        config.max_msgs = limit(random);
+    }
+    if config.max_msgs_per_subject > 0 && !config.discard_new_per_subject {
+        config.max_msgs_per_subject = 1 + random.below(8) as i64;
+    }
+    config.description = format!("update {}", random.below(1000));
+    config
+}
+
+/// A pull consumer with explicit acknowledgements.
+pub(crate) fn consumer(name: &str, filter: &str) -> ConsumerConfig {
+    parse(json!({
+        "durable_name": name,
+        "name": name,
+        "ack_policy": "explicit",
+        "ack_wait": 3 * SECOND,
+        "filter_subject": filter,
+        "max_ack_pending": 20,
+    }))
+}
+
+fn merge(config: &mut serde_json::Value, other: serde_json::Value) {
+    let serde_json::Value::Object(other) = other else { return };
+    for (name, value) in other {
+        config[name] = value;
+    }
+}
+
+fn parse<T: serde::de::DeserializeOwned>(config: serde_json::Value) -> T {
+    match serde_json::from_value(config) {
+        Ok(config) => config,
+        Err(error) => panic!("a configuration of the simulation: {error}"),
+    }
+}
