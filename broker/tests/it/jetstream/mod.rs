@@ -23,6 +23,7 @@ macro_rules! transcripts {
 }
 
 mod api;
+mod crash;
 mod direct;
 mod messages;
 mod publish;

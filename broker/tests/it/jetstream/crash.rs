@@ -1,0 +1,206 @@
+//! The process is killed under load, again and again: what clients were told holds afterwards.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use testkit::history::History;
+use testkit::jetstream::{CONFIG, JetStream};
+use testkit::{Builder, Server, Wire, eventually};
+use tokio::task::JoinSet;
+
+use crate::target;
+
+/// Rounds of the ordinary run.
+const ROUNDS: u32 = 6;
+/// Rounds of the long one.
+const ROUNDS_LONG: u32 = 200;
+/// Publishes that are acknowledged in a round before the kill, at least and at most.
+const LOAD: (u64, u64) = (20, 1500);
+/// Subjects of a stream, and keys of a bucket.
+const KEYS: u64 = 7;
+
+/// The streams that are under load.
+#[derive(Clone)]
+struct Load {
+    log: History,
+    work: History,
+    bucket: History,
+}
+
+impl Load {
+    async fn create(js: &mut JetStream) -> Self {
+        js.stream(json!({"name": "LOG", "subjects": ["log.*"]})).await;
+        js.stream(json!({"name": "WORK", "subjects": ["work.*"], "retention": "workqueue"})).await;
+        js.stream(
+            json!({"name": "KV_B", "subjects": ["$KV.B.>"], "max_msgs_per_subject": 1, "discard": "new",
+            "allow_rollup_hdrs": true, "deny_delete": true, "allow_direct": true}),
+        )
+        .await;
+        let worker = json!({"durable_name": "w", "ack_policy": "explicit", "ack_wait": 2_000_000_000u64});
+        js.consumer("WORK", worker).await;
+        Self { log: History::new("LOG"), work: History::of_queue("WORK"), bucket: History::of_bucket("B") }
+    }
+
+    /// Starts all loads of a round. They end with the server.
+    async fn start(&self, server: &Server, round: u32) -> JoinSet<std::io::Result<()>> {
+        let mut loads = JoinSet::new();
+        let publishers =
+            [(&self.log, "log"), (&self.work, "work"), (&self.bucket, "$KV.B"), (&self.log, "log")];
+        for (number, (history, subject)) in publishers.into_iter().enumerate() {
+            let name = format!("r{round}p{number}");
+            let wire = connect(server, &name).await;
+            loads.spawn(history.clone().publish(wire, name, subject.to_owned(), KEYS));
+        }
+        let wire = connect(server, &format!("r{round}purge")).await;
+        loads.spawn(self.log.clone().remove(wire, Duration::from_millis(7)));
+        let (wire, work) = (connect(server, &format!("r{round}work")).await, self.work.clone());
+        loads.spawn(async move { work.work(wire, "w").await });
+        loads
+    }
+
+    async fn check(&self, js: &mut JetStream) {
+        for history in [&self.log, &self.work, &self.bucket] {
+            history.check(js).await;
+        }
+    }
+}
+
+async fn connect(server: &Server, name: &str) -> Wire {
+    Wire::connect(server.client_addr(), &format!("_INBOX.{name}")).await.unwrap()
+}
+
+/// Kills the server under load so many times.
+async fn rounds(rounds: u32) {
+    let mut server = Builder::new(&target()).config(CONFIG).start().await;
+    let mut js = JetStream::connect(&server).await;
+    let load = Load::create(&mut js).await;
+    let mut random = rand::random::<u64>();
+    println!("seed {random}");
+    for round in 0..rounds {
+        let mut loads = load.start(&server, round).await;
+        random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        let more = LOAD.0 + (random >> 33) % (LOAD.1 - LOAD.0);
+        let goal = load.log.acknowledged() + more as usize;
+        eventually("there is load", async || (load.log.acknowledged() >= goal).then_some(())).await;
+        server.kill().await;
+        while let Some(ended) = loads.join_next().await {
+            // Each ends with its connection; a panic is a broken rule.
+            assert!(ended.unwrap().is_err(), "a load ended before the server in round {round}");
+        }
+        server.restart().await;
+        js = JetStream::connect(&server).await;
+        load.check(&mut js).await;
+        let sequence = js.publish("log.0", "not checked").await;
+        js.ok("STREAM.MSG.DELETE.LOG", json!({"seq": sequence})).await;
+    }
+    let (acknowledged, confirmed) = (load.log.acknowledged(), load.work.confirmed());
+    println!("{acknowledged} acknowledged in LOG, {confirmed} confirmed in WORK");
+    assert!(
+        acknowledged > rounds as usize && confirmed > 0,
+        "there was no load: {acknowledged}, {confirmed}"
+    );
+}
+
+#[tokio::test]
+async fn what_was_told_holds_after_kills_under_load() {
+    rounds(ROUNDS).await;
+}
+
+#[tokio::test]
+#[ignore = "minutes"]
+async fn what_was_told_holds_after_200_kills_under_load() {
+    rounds(ROUNDS_LONG).await;
+}
+
+async fn kill(server: &mut Server) -> JetStream {
+    server.kill().await;
+    server.restart().await;
+    JetStream::connect(server).await
+}
+
+async fn state(js: &mut JetStream, stream: &str) -> Value {
+    js.ok(&format!("STREAM.INFO.{stream}"), Value::Null).await["state"].clone()
+}
+
+/// An empty work queue keeps its place.
+#[tokio::test]
+async fn sequences_go_on_when_everything_was_acknowledged_before_a_kill() {
+    let mut server = Builder::new(&target()).config(CONFIG).start().await;
+    let mut js = JetStream::connect(&server).await;
+    js.stream(json!({"name": "Q", "subjects": ["q"], "retention": "workqueue"})).await;
+    js.consumer("Q", json!({"durable_name": "c", "ack_policy": "explicit"})).await;
+    let mut last = 0;
+    for _ in 0..4 {
+        for _ in 0..25 {
+            last = js.publish("q", "x").await;
+        }
+        for message in js.fetch_wait("Q", "c", 25).await {
+            js.ack(&message).await;
+        }
+        js = kill(&mut server).await;
+        let state = state(&mut js, "Q").await;
+        assert_eq!(
+            (state["messages"].as_u64(), state["last_seq"].as_u64()),
+            (Some(0), Some(last)),
+            "{state}"
+        );
+        let floor = js.ok("CONSUMER.INFO.Q.c", Value::Null).await["ack_floor"]["stream_seq"].as_u64();
+        assert_eq!(floor, Some(last));
+    }
+}
+
+/// Messages that were deleted and erased stay so.
+#[tokio::test]
+async fn deleted_messages_stay_deleted_after_a_kill() {
+    let mut server = Builder::new(&target()).config(CONFIG).start().await;
+    let mut js = JetStream::connect(&server).await;
+    js.stream(json!({"name": "D", "subjects": ["d"]})).await;
+    let body = "x".repeat(3000);
+    for _ in 0..100 {
+        js.publish("d", &body).await;
+    }
+    for sequence in (1..=100).filter(|sequence| sequence % 3 != 0) {
+        js.ok("STREAM.MSG.DELETE.D", json!({"seq": sequence, "no_erase": sequence % 2 == 0})).await;
+    }
+    let before = state(&mut js, "D").await;
+    for _ in 0..2 {
+        js = kill(&mut server).await;
+        let after = state(&mut js, "D").await;
+        for field in ["messages", "bytes", "first_seq", "last_seq", "num_deleted"] {
+            assert_eq!(before[field], after[field], "{field}: {before} {after}");
+        }
+        let answer = js.api("STREAM.MSG.GET.D", &json!({"seq": 4})).await;
+        assert_eq!(answer["error"]["err_code"], 10037, "{answer}");
+        let message = js.ok("STREAM.MSG.GET.D", json!({"seq": 6})).await;
+        assert_eq!(message["message"]["seq"], 6);
+    }
+}
+
+/// A purge beyond the end keeps its place.
+#[tokio::test]
+async fn a_purge_up_to_a_sequence_is_remembered_after_a_kill() {
+    let mut server = Builder::new(&target()).config(CONFIG).start().await;
+    let mut js = JetStream::connect(&server).await;
+    js.stream(json!({"name": "P", "subjects": ["p"]})).await;
+    js.publish("p", "one").await;
+    js.ok("STREAM.PURGE.P", json!({"seq": 2})).await;
+    js = kill(&mut server).await;
+    let state = state(&mut js, "P").await;
+    assert_eq!((state["messages"].as_u64(), state["first_seq"].as_u64()), (Some(0), Some(2)), "{state}");
+    assert_eq!(js.publish("p", "two").await, 2);
+}
+
+/// What a narrower configuration removed does not come back when the log is replayed under a wider one.
+#[tokio::test]
+async fn what_limits_removed_stays_gone_when_they_were_widened_before_a_kill() {
+    let mut server = Builder::new(&target()).config(CONFIG).start().await;
+    let mut js = JetStream::connect(&server).await;
+    js.stream(json!({"name": "W", "subjects": ["w"], "max_msgs": 3})).await;
+    for _ in 0..10 {
+        js.publish("w", "x").await;
+    }
+    js.ok("STREAM.UPDATE.W", json!({"name": "W", "subjects": ["w"], "max_msgs": 100})).await;
+    js = kill(&mut server).await;
+    let state = state(&mut js, "W").await;
+    assert_eq!((state["messages"].as_u64(), state["first_seq"].as_u64()), (Some(3), Some(8)), "{state}");
+}
