@@ -1,5 +1,7 @@
 //! Power that goes during any change of the disk: the store comes back to its last checkpoint, or to the one that was being made.
 
+#![allow(clippy::unwrap_used, reason = "helpers of tests")]
+
 mod file_common;
 
 use bytes::Bytes;

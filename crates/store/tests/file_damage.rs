@@ -1,5 +1,7 @@
 //! Files that are not what was written, and disks that refuse: what is lost is told, the rest works, and nothing wrong is ever read.
 
+#![allow(clippy::unwrap_used, reason = "helpers of tests")]
+
 mod file_common;
 
 use std::collections::BTreeMap;

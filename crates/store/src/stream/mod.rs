@@ -17,7 +17,9 @@ use std::ops::RangeInclusive;
 
 use bytes::Bytes;
 
-pub use file::{BLOCK_BYTES_DEFAULT, BLOCK_BYTES_MAX, BLOCK_BYTES_MIN, Cache, Compression, FileOptions, FileStore};
+pub use file::{
+    BLOCK_BYTES_DEFAULT, BLOCK_BYTES_MAX, BLOCK_BYTES_MIN, Cache, Compression, FileOptions, FileStore,
+};
 pub use memory::MemoryStore;
 pub use subjects::{SubjectId, SubjectIndex};
 

@@ -25,6 +25,8 @@ use crate::stream::{Damage, Error, Message};
 
 /// Neighbouring chunks are read in one go up to this many bytes.
 const READ_AHEAD: u32 = 256 << 10;
+/// A record is read without the rest of its chunk if it is less than one part in this many of it.
+const SCATTERED_DIVISOR: usize = 8;
 /// Damage noted at most before someone asks; what is beyond is met again later.
 const DAMAGE_MAX: usize = 1024;
 
@@ -33,6 +35,8 @@ const DAMAGE_MAX: usize = 1024;
 struct Hand {
     index: Option<(u64, Arc<Index>)>,
     chunk: Option<(u64, u32, Bytes)>,
+    /// Block and chunk of the last record that was read by itself.
+    single: Option<(u64, u32)>,
 }
 
 /// See the module.
@@ -77,6 +81,14 @@ impl IndexRef<'_> {
             Self::Shared(index) => index.clone(),
         }
     }
+}
+
+/// Where a record is in its chunk. The unpacked length of a chunk is compared with its index, so slicing is safe.
+#[derive(Debug, Clone, Copy)]
+struct Stored {
+    chunk: u32,
+    start: usize,
+    end: usize,
 }
 
 /// Why a chunk could not be had: the disk failed, or what it gave is no good.
@@ -201,23 +213,28 @@ impl Blocks {
         Ok(file)
     }
 
-    /// Unpacked bytes of a chunk that has been written; `None` if it is damaged, which is noted.
-    fn chunk(&self, block: &Block, index: &Index, number: u32) -> Result<Option<Bytes>, Error> {
-        let name = block.facts.number;
+    /// The record at a position of a chunk that has been written; `None` if it is damaged, which is noted.
+    fn stored(&self, block: &Block, index: &Index, place: Stored) -> Result<Option<Bytes>, Error> {
+        let (name, Stored { chunk: number, start, end }) = (block.facts.number, place);
         if let Some((at_hand, chunk, bytes)) = &self.hand.borrow().chunk
             && *at_hand == name
             && *chunk == number
         {
-            return Ok(Some(bytes.clone()));
+            return Ok(Some(bytes.slice(start..end)));
         }
         let found = match self.shared.cache().get(self.shared.key(name, Part::Chunk(number))) {
             Some(Cached::Chunk(bytes)) => Ok(bytes),
+            _ if self.is_scattered(name, index, place) => match self.read_single(name, index, place) {
+                Ok(bytes) => return Ok(Some(bytes)),
+                Err(error) => Err(error),
+            },
             _ => self.read_chunks(block, index, number),
         };
         match found {
             Ok(bytes) => {
-                self.hand.borrow_mut().chunk = Some((name, number, bytes.clone()));
-                Ok(Some(bytes))
+                let record = bytes.slice(start..end);
+                self.hand.borrow_mut().chunk = Some((name, number, bytes));
+                Ok(Some(record))
             }
             Err(Unreadable::Disk(error)) => Err(error.into()),
             Err(Unreadable::Damaged(reason)) => {
@@ -226,6 +243,35 @@ impl Blocks {
                 self.note_lost(block, sequences, reason);
                 Ok(None)
             }
+        }
+    }
+
+    /// Is a small record wanted from a plain chunk that nothing was read of just before? Then its neighbours are not likely to be wanted.
+    fn is_scattered(&self, block: u64, index: &Index, place: Stored) -> bool {
+        let chunk = index.chunks[place.chunk as usize];
+        let plain = chunk.stored == index.chunk_length(place.chunk);
+        let mut hand = self.hand.borrow_mut();
+        let again = hand.single == Some((block, place.chunk));
+        let next = hand
+            .chunk
+            .as_ref()
+            .is_some_and(|(at_hand, number, _)| *at_hand == block && number + 1 == place.chunk);
+        hand.single = Some((block, place.chunk));
+        plain
+            && !again
+            && !next
+            && place.start > 0
+            && (place.end - place.start) * SCATTERED_DIVISOR < chunk.stored as usize
+    }
+
+    fn read_single(&self, block: u64, index: &Index, place: Stored) -> Result<Bytes, Unreadable> {
+        let chunk = index.chunks[place.chunk as usize];
+        let offset = u64::from(chunk.at) + HEADER as u64 + place.start as u64;
+        let bytes = read(&*self.file(block)?, offset, place.end - place.start)?;
+        if bytes.len() == place.end - place.start {
+            Ok(Bytes::from(bytes))
+        } else {
+            Err(Unreadable::Damaged("chunk cut short".to_owned()))
         }
     }
 
@@ -277,9 +323,8 @@ impl Blocks {
             (Place::Growing, Some(growing)) if index.chunks[number as usize].stored == 0 => {
                 Bytes::copy_from_slice(&growing.pending()[start..end])
             }
-            _ => match self.chunk(block, index, number)? {
-                // Its unpacked length was compared with the index.
-                Some(bytes) => bytes.slice(start..end),
+            _ => match self.stored(block, index, Stored { chunk: number, start, end })? {
+                Some(bytes) => bytes,
                 None => return Ok(None),
             },
         };
@@ -305,7 +350,7 @@ impl Blocks {
 
     /// The message in a slot; `None` if it is damaged.
     pub(super) fn message(&self, at: usize, index: &Index, slot: u32) -> Result<Option<Message>, Error> {
-        Ok(self.record(at, index, slot)?.map(|(bytes, parts)| parts.message(&bytes)))
+        Ok(self.record(at, index, slot)?.map(|(bytes, parts)| parts.message(bytes)))
     }
 
     /// Where a message is that is held.

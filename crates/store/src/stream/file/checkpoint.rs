@@ -61,7 +61,6 @@ impl FileStore {
         self.checkpoints.next_block += u64::from(plan.is_some());
         let (dead, erase, wipes) = self.capture_deleted(base)?;
         let garbage = std::mem::take(&mut self.checkpoints.dropped);
-        let every = |(name, value): (&Box<str>, &Bytes)| (name.clone(), Some(value.clone()));
         let record = Record {
             base,
             applied,
@@ -72,7 +71,7 @@ impl FileStore {
             blocks: self.capture_facts(base),
             dead,
             erase,
-            items: if base { self.checkpoints.items.iter().map(every).collect() } else { changes },
+            items: if base { self.every_item() } else { changes },
         };
         let mailbox = Mailbox::default();
         self.checkpoints.out = Some(mailbox.clone());
@@ -94,6 +93,11 @@ impl FileStore {
         }))
     }
 
+    fn every_item(&self) -> Vec<(Box<str>, Option<Bytes>)> {
+        let held = self.checkpoints.items.iter();
+        held.map(|(name, value)| (name.clone(), Some(value.clone()))).collect()
+    }
+
     /// Erased messages in packed chunks go by writing their block anew, for which it must not grow any more.
     fn close_for_erasure(&mut self) -> Result<(), Error> {
         let Some(block) = self.blocks.list.back() else { return Ok(()) };
@@ -105,6 +109,10 @@ impl FileStore {
         let Some(growing) = &self.blocks.growing else { return Ok(()) };
         if block.erase.iter().any(|slot| plain_place(&growing.index, *slot).is_none()) {
             self.blocks.close()?;
+            let at = self.blocks.list.len() - 1;
+            if self.blocks.list[at].live == 0 {
+                self.drop_block(at);
+            }
         }
         Ok(())
     }

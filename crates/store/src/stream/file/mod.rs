@@ -148,6 +148,7 @@ impl StreamStore for FileStore {
         assert!(sequence > self.last_sequence, "append of {sequence} after {}", self.last_sequence);
         let appended = self.blocks.append(&message, &mut self.checkpoints.next_block);
         let size = self.guard(appended)?;
+        self.drop_dead_predecessor();
         if self.messages == 0 {
             self.first.set(Some((sequence, Some(timestamp))));
         }

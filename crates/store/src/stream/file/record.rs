@@ -9,7 +9,7 @@
 //! without its expiry a record is exactly as long as users are told the message is (jetstream-api, section 18): sizes come from positions alone.
 //! The checksum covers what follows it and starts from the identity of the stream, so that a record of another stream is seen.
 
-use bytes::Bytes;
+use bytes::{Buf, Bytes};
 
 use crate::Timestamp;
 use crate::record::Identity;
@@ -153,17 +153,19 @@ fn layout(record: &[u8]) -> Option<Parts> {
 }
 
 impl Parts {
-    /// The message, as slices of the bytes that the record starts.
-    pub(super) fn message(&self, bytes: &Bytes) -> Message {
-        let headers =
-            if self.headers == self.payload { Bytes::new() } else { bytes.slice(self.headers..self.payload) };
-        Message {
-            sequence: self.sequence,
-            timestamp: self.timestamp,
-            subject: bytes.slice(self.subject..self.headers),
-            headers,
-            payload: bytes.slice(self.payload..self.end),
-        }
+    /// The message, as slices of its record.
+    pub(super) fn message(&self, mut record: Bytes) -> Message {
+        // The last slice is the handle itself: one count of references less to be kept.
+        record.truncate(self.end);
+        let subject = record.slice(self.subject..self.headers);
+        let headers = if self.headers == self.payload {
+            Bytes::new()
+        } else {
+            record.slice(self.headers..self.payload)
+        };
+        record.advance(self.payload);
+        let (sequence, timestamp) = (self.sequence, self.timestamp);
+        Message { sequence, timestamp, subject, headers, payload: record }
     }
 }
 
@@ -186,7 +188,7 @@ mod tests {
                 assert_eq!(out.len(), told + extra);
                 let parts = parse(Identity::new(&[1]), &out).unwrap();
                 assert_eq!((parts.expiry, parts.erased), (expiry, false));
-                let back = parts.message(&Bytes::from(out));
+                let back = parts.message(Bytes::from(out));
                 assert_eq!((back.sequence, back.timestamp), (7, Timestamp(-5)));
                 assert_eq!(
                     (&*back.subject, &*back.headers, &*back.payload),

@@ -77,6 +77,16 @@ impl FileStore {
         self.checkpoints.dropped.push(Garbage { number, wipe: !block.erase.is_empty() });
     }
 
+    /// A block that was all dead while it grew goes when the next one has begun.
+    #[inline]
+    pub(super) fn drop_dead_predecessor(&mut self) {
+        if let Some(at) = self.blocks.list.len().checked_sub(2)
+            && self.blocks.list[at].live == 0
+        {
+            self.drop_block(at);
+        }
+    }
+
     pub(super) fn purge_all(&mut self, up_to: u64, removed: &mut dyn FnMut(Removed)) -> Result<(), Error> {
         while let Some(block) = self.blocks.list.front() {
             if block.facts.base > up_to || self.messages == 0 {
@@ -84,7 +94,9 @@ impl FileStore {
             }
             let whole = block.facts.last <= up_to;
             self.purge_block(0, Query::Filter(&Filter::All), up_to, removed)?;
-            if !whole || !self.tidy(0)? {
+            // Of a block that goes on beyond, all that lives may be gone as well.
+            let dropped = self.tidy(0)?;
+            if !whole || !dropped {
                 break;
             }
         }
