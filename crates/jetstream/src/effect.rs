@@ -32,6 +32,17 @@ pub enum Effect {
     ConsumerAdded(Box<str>, Arc<ConsumerConfig>),
     /// There is no consumer of this name any more.
     ConsumerRemoved(Box<str>),
+    /// Listen to a subject of the stream's account. What comes goes to `handle_sourced`, with this number of the subscription.
+    Subscribe {
+        /// Never used again in this life of the stream.
+        inbox: u64,
+        /// Literal subject.
+        subject: Bytes,
+    },
+    /// Listen no longer.
+    Unsubscribe(u64),
+    /// From now on this mirror answers direct gets for its origin as well, or does no longer.
+    AnswerForOrigin(bool),
     /// A checkpoint is wanted soon, because something must be destroyed on disk.
     CheckpointSoon,
     /// The disk failed or data is damaged; the text names stream, block and range. For log, health and advisory.

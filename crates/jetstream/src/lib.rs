@@ -12,6 +12,7 @@ pub mod meta;
 pub mod outside;
 pub mod request;
 pub mod snapshot;
+pub mod source;
 pub mod stream;
 
 pub use outside::Outside;

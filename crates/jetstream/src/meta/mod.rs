@@ -87,7 +87,9 @@ impl Catalogue {
 
     /// All streams with their account.
     pub fn all(&self) -> impl Iterator<Item = (&str, &Asset)> {
-        self.accounts.iter().flat_map(|(account, streams)| streams.values().map(move |asset| (&**account, asset)))
+        self.accounts
+            .iter()
+            .flat_map(|(account, streams)| streams.values().map(move |asset| (&**account, asset)))
     }
 
     /// Index of the last command that was applied.
@@ -192,13 +194,17 @@ mod tests {
     fn a_stream_created_again_is_another_one() {
         let mut catalogue = Catalogue::new();
         let create = catalogue.create("A", config("S"), Timestamp(5));
-        let Change::Created { asset: first, .. } = apply(&mut catalogue, &create) else { panic!("not created") };
+        let Change::Created { asset: first, .. } = apply(&mut catalogue, &create) else {
+            panic!("not created")
+        };
         assert_eq!(apply(&mut catalogue, &create), Change::Nothing);
         let delete = Command::Delete { account: "A".into(), name: "S".into() };
         assert!(matches!(apply(&mut catalogue, &delete), Change::Deleted { .. }));
         assert_eq!(apply(&mut catalogue, &delete), Change::Nothing);
         let create = catalogue.create("A", config("S"), Timestamp(6));
-        let Change::Created { asset: second, .. } = apply(&mut catalogue, &create) else { panic!("not created") };
+        let Change::Created { asset: second, .. } = apply(&mut catalogue, &create) else {
+            panic!("not created")
+        };
         assert!(second.group > first.group);
     }
 
@@ -209,8 +215,10 @@ mod tests {
             let create = catalogue.create(account, config(name), Timestamp(5));
             apply(&mut catalogue, &create);
         }
-        let update =
-            Command::Update { account: "A".into(), config: Box::new(StreamConfig { max_msgs: 7, ..config("T") }) };
+        let update = Command::Update {
+            account: "A".into(),
+            config: Box::new(StreamConfig { max_msgs: 7, ..config("T") }),
+        };
         assert!(matches!(apply(&mut catalogue, &update), Change::Updated { .. }));
         apply(&mut catalogue, &Command::Delete { account: "B".into(), name: "S".into() });
         assert_eq!(Catalogue::decode(&catalogue.encode()).unwrap(), catalogue);

@@ -97,7 +97,8 @@ fn refusal_end(quoted_name: &str) -> String {
 fn refusal(error: &ApiError, end: &[u8]) -> Bytes {
     let description = quoted(&error.description);
     let (code, number) = (error.code, error.err_code);
-    let start = format!("{{\"error\":{{\"code\":{code},\"err_code\":{number},\"description\":{description}}}");
+    let start =
+        format!("{{\"error\":{{\"code\":{code},\"err_code\":{number},\"description\":{description}}}");
     [start.as_bytes(), end].concat().into()
 }
 
@@ -131,7 +132,10 @@ mod tests {
     fn bytes_are_those_of_the_reference() {
         let mut acks = acks(None);
         assert_eq!(acks.stored(1), &br#"{"stream":"S","seq":1}"#[..]);
-        assert_eq!(acks.duplicate(u64::MAX), &br#"{"stream":"S","seq":18446744073709551615,"duplicate": true}"#[..]);
+        assert_eq!(
+            acks.duplicate(u64::MAX),
+            &br#"{"stream":"S","seq":18446744073709551615,"duplicate": true}"#[..]
+        );
         let batch = Detailed { reply: Bytes::new(), value: None, batch: Some((Bytes::from_static(b"i"), 3)) };
         assert_eq!(acks.detailed(7, &batch), &br#"{"stream":"S","seq":7,"batch":"i","count":3}"#[..]);
         let counter = Detailed { reply: Bytes::new(), value: Some("-2".into()), batch: None };

@@ -50,6 +50,7 @@ impl Stream {
         if self.leading {
             self.schedules.release_held();
             self.ingest_deferred(outside, effects);
+            self.settle_sources(outside, effects);
             self.handle_deferred_requests(outside, effects);
         }
     }
@@ -111,6 +112,9 @@ impl Stream {
         if !self.leading {
             self.remember_id(store);
         }
+        if !self.positions.is_empty() {
+            self.note_source(headers);
+        }
         match traits.rollup {
             Rollup::None => {}
             Rollup::Subject => {
@@ -129,12 +133,13 @@ impl Stream {
         if kept && self.leading {
             self.consumers.appended(subject);
         }
+        // Those who listen hear of it before its publisher does.
+        if republish {
+            self.republish(effects, (store, previous));
+        }
         if let Some(Flight::Message(message)) = flight {
             assert!(message.sequence == sequence, "{} in flight, {sequence} applied", message.sequence);
             self.tell_stored(effects, (message.ack, sequence, subject));
-        }
-        if republish {
-            self.republish(effects, (store, previous));
         }
         Ok(())
     }

@@ -7,13 +7,14 @@ use api::jetstream::stream::StreamConfig;
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 use store::stream::{CheckpointDone, CheckpointJob, Error as StoreError, Filter, Items};
 
-use super::{OpenError, Stream};
 use super::headers::Known;
+use super::{OpenError, Stream};
 use crate::consumer::Consumer;
 
 const CONFIG: &str = "config";
 const FACTS: &str = "facts";
 const SCHEDULES: &str = "schedules";
+const SOURCES: &str = "sources";
 /// In front of the name of a consumer.
 const CONSUMER: &str = "consumer/";
 
@@ -57,6 +58,9 @@ impl Stream {
         if let Some(schedules) = self.schedules.changes() {
             changes.push((SCHEDULES.into(), Some(schedules)));
         }
+        if let Some(positions) = self.positions.changes() {
+            changes.push((SOURCES.into(), positions));
+        }
         let job = self.store.begin_checkpoint(self.applied, changes)?;
         self.dirty = false;
         Ok(job)
@@ -88,6 +92,12 @@ impl Stream {
         {
             return Err(unreadable(SCHEDULES, "ends too early"));
         }
+        if let Some(item) = items.get(SOURCES)
+            && !self.positions.restore(item.clone())
+        {
+            return Err(unreadable(SOURCES, "ends too early"));
+        }
+        self.find_positions()?;
         self.restore_ids()?;
         Ok(())
     }

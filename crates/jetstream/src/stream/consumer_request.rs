@@ -11,6 +11,7 @@ use api::error::jetstream::ErrorCode;
 use api::jetstream::account;
 use api::jetstream::consumer::{
     Admission, ConsumerAction, ConsumerConfig, ConsumerInfo, Consumers as Known, StreamView, admit,
+    upgrade_sourcing,
 };
 use api::jetstream::limits::{AccountLimits, ServerLimits, tier_name};
 use api::jetstream::response::ConsumerPause;
@@ -76,9 +77,10 @@ fn account_limits(limits: &Limits) -> AccountLimits {
     match &limits.account {
         limits::AccountLimits::Flat(tier) => AccountLimits::Flat(one(tier)),
         limits::AccountLimits::Tiered(tiers) => {
-            let tiers = tiers.iter().zip(1..).filter_map(|(tier, replicas)| {
-                tier.as_ref().map(|tier| (tier_name(replicas), one(tier)))
-            });
+            let tiers = tiers
+                .iter()
+                .zip(1..)
+                .filter_map(|(tier, replicas)| tier.as_ref().map(|tier| (tier_name(replicas), one(tier))));
             AccountLimits::Tiered(tiers.collect())
         }
     }
@@ -111,7 +113,11 @@ impl Stream {
     ) {
         let (token, request) = request;
         let answer = match request {
-            Request::CreateConsumer { config, action, pedantic } => {
+            Request::CreateConsumer { mut config, action, pedantic } => {
+                if !upgrade_sourcing(&mut config, &self.facts.config) {
+                    // The other side uses one name for all its attempts.
+                    config.name = format!("{}-{}", config.name, self.new_name(outside));
+                }
                 match self.admit_consumer(outside, (&config, action, pedantic)) {
                     Ok(admission) => self.propose_admission(outside, effects, (token, admission)),
                     Err(error) => Some(Err(error)),
@@ -374,8 +380,8 @@ impl Stream {
                 if let Some(Flight::Consumers(Some(_))) = &flight {
                     let info = self.info_of(outside, effects, *id);
                     let info = info.ok_or_else(|| ErrorCode::CONSUMER_NOT_FOUND.into());
-                    let answer = info
-                        .map(|info| Response::Reset { info: Box::new(info), sequence: *sequence });
+                    let answer =
+                        info.map(|info| Response::Reset { info: Box::new(info), sequence: *sequence });
                     answer_request(effects, flight, answer);
                 }
             }
@@ -403,12 +409,7 @@ impl Stream {
         Ok(())
     }
 
-    fn answer_info(
-        &mut self,
-        outside: &mut dyn Outside,
-        effects: &mut Effects,
-        what: (u64, Option<Flight>),
-    ) {
+    fn answer_info(&mut self, outside: &mut dyn Outside, effects: &mut Effects, what: (u64, Option<Flight>)) {
         let (id, flight) = what;
         if let Some(Flight::Consumers(Some(_))) = &flight {
             let info = self.info_of(outside, effects, id);

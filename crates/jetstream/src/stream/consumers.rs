@@ -288,7 +288,8 @@ impl Consumers {
     pub(crate) fn handle_timeout(&mut self, ctx: &mut Context<'_>) {
         let now = ctx.outside.now();
         let mut due = Vec::new();
-        while let Some((timeout, id)) = self.timeouts.first().copied().filter(|(timeout, _)| *timeout <= now) {
+        while let Some((timeout, id)) = self.timeouts.first().copied().filter(|(timeout, _)| *timeout <= now)
+        {
             self.timeouts.remove(&(timeout, id));
             if let Some(slot) = self.slots.get_mut(&id) {
                 slot.timeout = None;
@@ -371,9 +372,16 @@ impl Consumers {
         self.slots.iter().filter(|(_, slot)| pushes(slot)).map(|(id, _)| *id).collect()
     }
 
-    /// Names, sorted.
+    /// How many are shown: those of mirrors and sources of other streams are not.
+    pub(crate) fn shown(&self) -> usize {
+        self.iter().filter(|consumer| !consumer.config().direct).count()
+    }
+
+    /// Names of those that are shown, sorted.
     pub(crate) fn names(&self) -> Vec<Arc<str>> {
-        let mut names: Vec<Arc<str>> = self.names.keys().cloned().collect();
+        let shown = |id: &u64| self.get(*id).is_some_and(|consumer| !consumer.config().direct);
+        let names = self.names.iter().filter(|(_, id)| shown(id));
+        let mut names: Vec<Arc<str>> = names.map(|(name, _)| Arc::clone(name)).collect();
         names.sort_unstable();
         names
     }

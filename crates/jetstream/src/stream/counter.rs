@@ -1,11 +1,20 @@
 //! Counters: messages that add to a number of any size, one for each subject (jetstream-api, section 6).
 
+use std::collections::BTreeMap;
+
 use api::error::jetstream::ErrorCode;
+use bytes::Bytes;
 use hashbrown::HashMap;
 use num_bigint::BigInt;
 use serde::{Deserialize, Serialize};
 
-use super::headers::Known;
+use super::headers::{self, Known};
+use crate::source::mark::Mark;
+
+/// Header of a message that tells what came from other streams.
+pub(crate) const ORIGINS: &[u8] = b"Nats-Counter-Sources";
+/// Header of a message that adds.
+pub(crate) const INCREMENT: &[u8] = b"Nats-Incr";
 
 /// Body of a stored counter.
 #[derive(Debug, Serialize, Deserialize)]
@@ -13,20 +22,64 @@ struct Body {
     val: String,
 }
 
+/// What the counters of other streams were when they were added, by name of the stream and subject there.
+type Origins = BTreeMap<String, BTreeMap<String, String>>;
+
+/// What a counter is.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(crate) struct Count {
+    pub(crate) value: BigInt,
+    /// Value of the header that tells what came from other streams.
+    pub(crate) origins: Option<Bytes>,
+}
+
+impl std::fmt::Display for Count {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.value.fmt(f)
+    }
+}
+
+impl Count {
+    /// What a stored message holds.
+    pub(crate) fn of(message: &store::stream::Message) -> Result<Self, ErrorCode> {
+        let origins =
+            headers::find(&message.headers, ORIGINS).map(|origins| message.headers.slice_ref(origins));
+        Ok(Self { value: value(&message.payload)?, origins })
+    }
+
+    /// A counter of another stream stands at the value in `payload` now. Returns what that adds.
+    pub(crate) fn follow(&mut self, mark: &Mark<'_>, payload: &[u8]) -> Result<BigInt, ErrorCode> {
+        let broken = ErrorCode::MESSAGE_COUNTER_BROKEN;
+        let mut origins: Origins = match &self.origins {
+            Some(origins) => serde_json::from_slice(origins).map_err(|_| broken)?,
+            None => Origins::new(),
+        };
+        let now = value(payload)?;
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        let of_stream = origins.entry(text(mark.origin)).or_default();
+        let before = of_stream.insert(text(mark.subject.unwrap_or_default()), now.to_string());
+        let before = before.and_then(|before| parse(before.as_bytes())).unwrap_or_default();
+        let increment = now - before;
+        self.value += &increment;
+        self.origins = Some(serde_json::to_vec(&origins).map_err(|_| broken)?.into());
+        Ok(increment)
+    }
+}
+
 /// Values of counters whose newest message is in flight.
 #[derive(Debug, Default)]
 pub(crate) struct Counters {
-    ahead: HashMap<Box<[u8]>, (u64, BigInt)>,
+    ahead: HashMap<Box<[u8]>, (u64, Count)>,
 }
 
 impl Counters {
     /// The value in flight.
-    pub(crate) fn ahead(&self, subject: &[u8]) -> Option<&BigInt> {
+    pub(crate) fn ahead(&self, subject: &[u8]) -> Option<&Count> {
         self.ahead.get(subject).map(|(_, value)| value)
     }
 
     /// A message with this value was proposed.
-    pub(crate) fn propose(&mut self, subject: &[u8], sequence: u64, value: BigInt) {
+    pub(crate) fn propose(&mut self, subject: &[u8], sequence: u64, value: Count) {
         self.ahead.insert(subject.into(), (sequence, value));
     }
 
@@ -85,6 +138,21 @@ pub(crate) fn body(value: &BigInt) -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_comes_from_another_stream_adds_its_difference() {
+        let mut count = Count { value: 5.into(), origins: None };
+        let mark = Mark::parse(b"O 1 > > c.a id").unwrap();
+        assert_eq!(count.follow(&mark, b"{\"val\":\"3\"}"), Ok(3.into()));
+        assert_eq!(count.follow(&mark, b"{\"val\":\"-1\"}"), Ok((-4).into()));
+        let other = Mark::parse(b"P 1 > > c.a id").unwrap();
+        assert_eq!(count.follow(&other, b"{\"val\":\"10\"}"), Ok(10.into()));
+        assert_eq!(count.to_string(), "14");
+        assert_eq!(count.origins.as_deref(), Some(&b"{\"O\":{\"c.a\":\"-1\"},\"P\":{\"c.a\":\"10\"}}"[..]));
+        assert_eq!(count.follow(&other, b"x"), Err(ErrorCode::MESSAGE_COUNTER_BROKEN));
+        count.origins = Some(Bytes::from_static(b"x"));
+        assert_eq!(count.follow(&other, b"{\"val\":\"10\"}"), Err(ErrorCode::MESSAGE_COUNTER_BROKEN));
+    }
 
     #[test]
     fn numbers_of_any_size_and_both_signs_are_read() {

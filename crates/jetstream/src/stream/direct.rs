@@ -101,8 +101,7 @@ impl Stream {
         }
         let clash = (request.seq > 0 && request.start_time.is_some())
             || (by_last && (by_next || by_place || request.batch != 0))
-            || request.up_to_seq > 0
-            || request.up_to_time.is_some();
+            || (request.batch != 0 && (request.up_to_seq > 0 || request.up_to_time.is_some()));
         if clash {
             return Ok(Err(BAD));
         }
@@ -183,7 +182,7 @@ impl Stream {
             return status(effects, reply, NOT_FOUND);
         };
         let headers = if request.no_hdr {
-            message.headers.clone()
+            Bytes::new()
         } else {
             let mut headers = Builder::from(&message.headers, ADDED);
             self.stamp(&mut headers, &message);

@@ -117,12 +117,7 @@ impl Stream {
         built.line(headers::MARKER_REASON, b"MaxAge");
         built.line(headers::TTL, short_text(ttl).as_bytes());
         built.line(headers::ROLLUP, b"sub");
-        let publish = Publish {
-            subject: subject.clone(),
-            reply: None,
-            headers: built.finish().into(),
-            payload: Bytes::new(),
-        };
+        let publish = Publish { subject, reply: None, headers: built.finish().into(), payload: Bytes::new() };
         let plan = Plan {
             traits: Traits::default(),
             expiry: Expiry::At(now.saturating_add(ttl)),
@@ -130,7 +125,6 @@ impl Stream {
             payload: None,
             value: None,
         };
-        self.propose(effects, now, (&publish, subject, None), (plan, Ack::None));
+        self.propose(effects, now, (publish, None), (plan, Ack::None));
     }
 }
-

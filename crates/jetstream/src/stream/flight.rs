@@ -22,6 +22,8 @@ pub(crate) enum Flight {
     Consumers(Option<Token>),
     /// A command of a consumer.
     Consumer,
+    /// Sequences up to this one are passed over.
+    Skip(u64),
 }
 
 /// A message in flight.
@@ -130,6 +132,7 @@ impl Flights {
             }
             Flight::Removal(_) => self.removals += 1,
             Flight::Consumers(_) => self.consumers += 1,
+            Flight::Skip(sequence) => self.last_sequence = self.last_sequence.max(*sequence),
             Flight::Consumer => {}
         }
         self.queue.push_back(flight);
@@ -149,7 +152,7 @@ impl Flights {
             }
             Flight::Removal(_) => self.removals -= 1,
             Flight::Consumers(_) => self.consumers -= 1,
-            Flight::Consumer => {}
+            Flight::Consumer | Flight::Skip(_) => {}
         }
         if self.queue.is_empty() {
             self.subjects = None;

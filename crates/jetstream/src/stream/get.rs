@@ -38,6 +38,7 @@ impl Stream {
             return Err(ErrorCode::BAD_REQUEST.into());
         }
         match find(&*self.store, request) {
+            Ok(Some(message)) if request.no_hdr => Ok(StoredMessage { hdrs: Vec::new(), ..stored(message) }),
             Ok(Some(message)) => Ok(stored(message)),
             Ok(None) => Err(ErrorCode::NO_MESSAGE_FOUND.into()),
             Err(error) => Err(ErrorCode::STREAM_STORE_FAILED.because(error)),
@@ -46,7 +47,10 @@ impl Stream {
 }
 
 /// Looks up what a request without contradictions names.
-pub(crate) fn find(store: &dyn StreamStore, request: &MsgGet) -> Result<Option<Message>, store::stream::Error> {
+pub(crate) fn find(
+    store: &dyn StreamStore,
+    request: &MsgGet,
+) -> Result<Option<Message>, store::stream::Error> {
     if !request.last_by_subj.is_empty() {
         let Some(filter) = filter(&request.last_by_subj) else { return Ok(None) };
         let last = match &filter {

@@ -7,7 +7,7 @@ const VERSION: &[u8] = b"NATS/1.0\r\n";
 const END: &[u8] = b"\r\n";
 
 /// What a stream looks for. `None` is absent or without value.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub(crate) struct Known<'a> {
     pub(crate) message_id: Option<&'a [u8]>,
     pub(crate) expected_stream: Option<&'a [u8]>,
@@ -49,9 +49,38 @@ pub(crate) const SCHEDULE_NEXT: &[u8] = b"Nats-Schedule-Next";
 pub(crate) const MARKER_REASON: &[u8] = b"Nats-Marker-Reason";
 
 impl<'a> Known<'a> {
+    /// Of a message without headers.
+    pub(crate) const NONE: Self = Self {
+        message_id: None,
+        expected_stream: None,
+        expected_last: None,
+        expected_last_subject: None,
+        expected_last_subject_filter: None,
+        expected_last_id: None,
+        rollup: None,
+        ttl: None,
+        increment: None,
+        batch_id: None,
+        batch_sequence: None,
+        batch_commit: None,
+        schedule: None,
+        schedule_target: None,
+        schedule_source: None,
+        schedule_ttl: None,
+        schedule_rollup: None,
+        schedule_time_zone: None,
+        has_time_zone: false,
+        schedule_next: None,
+        scheduler: None,
+        source: None,
+        api_level: None,
+        marker_reason: None,
+        kv_operation: None,
+    };
+
     /// Reads a block.
     pub(crate) fn parse(block: &'a [u8]) -> Self {
-        let mut known = Self::default();
+        let mut known = Self::NONE;
         for (name, value) in lines(block) {
             known.take(name, value);
         }
@@ -150,6 +179,21 @@ impl Builder {
         Self { block: built }
     }
 
+    /// A block with all lines of another, of which one has this value; it is added if there is none.
+    pub(crate) fn with(block: &[u8], name: &[u8], value: &[u8]) -> Self {
+        let mut built = Self::new(block.len() + name.len() + value.len() + 4);
+        let mut found = false;
+        for (known, before) in lines(block) {
+            let first = known == name && !found;
+            found |= first;
+            built.line(known, if first { value } else { before });
+        }
+        if !found {
+            built.line(name, value);
+        }
+        built
+    }
+
     /// Adds a line.
     pub(crate) fn line(&mut self, name: &[u8], value: &[u8]) -> &mut Self {
         self.block.extend_from_slice(name);
@@ -207,5 +251,11 @@ mod tests {
         built.line(b"B", b"x");
         assert_eq!(built.finish(), b"NATS/1.0\r\nA:1\r\nB: x\r\n\r\n");
         assert_eq!(Builder::new(0).finish(), b"");
+        let with = |block: &[u8]| Builder::with(block, b"A", b"9").finish();
+        assert_eq!(
+            with(b"NATS/1.0\r\nB: 1\r\nA: 2\r\nA: 3\r\n\r\n"),
+            b"NATS/1.0\r\nB: 1\r\nA: 9\r\nA: 3\r\n\r\n"
+        );
+        assert_eq!(with(b""), b"NATS/1.0\r\nA: 9\r\n\r\n");
     }
 }

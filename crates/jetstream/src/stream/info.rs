@@ -28,6 +28,8 @@ impl Stream {
             created: api_time(self.facts.created()),
             state: self.api_state(),
             domain: self.facts.domain().unwrap_or_default().to_owned(),
+            mirror: self.mirror_info(outside.now()),
+            sources: self.sources_info(outside.now()),
             ts: api_time(outside.now()),
             ..StreamInfo::default()
         }
@@ -47,7 +49,7 @@ impl Stream {
             last_ts: state.last_timestamp.map_or(Time::ZERO, api_time),
             num_subjects: state.subjects as i64,
             num_deleted: state.deleted as i64,
-            consumer_count: self.consumers.len() as i64,
+            consumer_count: self.consumers.shown() as i64,
             ..StreamState::default()
         }
     }

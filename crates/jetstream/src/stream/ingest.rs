@@ -7,18 +7,17 @@ use api::ApiError;
 use api::error::jetstream::ErrorCode;
 use api::jetstream::stream::{Discard, PersistMode, Retention};
 use bytes::Bytes;
-use num_bigint::BigInt;
 use store::Timestamp;
 use store::stream::{Expiry, Filter};
 
 use super::Stream;
-use super::batch::View;
-use super::counter;
+use super::batch::{FAST_SUFFIX, View};
+use super::counter::{self, Count};
 use super::flight::{Ack, Detailed, Flight, Message};
 use super::headers::{self, Builder, Known};
 use super::schedule;
 use super::ttl::Ttl;
-use crate::command::{Command, Rollup, Store, Traits};
+use crate::command::{Rollup, Store, Traits, encode_store};
 use crate::effect::{Effect, Effects, Send};
 use crate::outside::Outside;
 
@@ -29,7 +28,7 @@ pub(crate) const DEFERRED_MAX: usize = 100_000;
 const WAITING_SENDS_MAX: usize = 10_000;
 
 /// Largest header block.
-const HEADERS_MAX: usize = u16::MAX as usize;
+pub(super) const HEADERS_MAX: usize = u16::MAX as usize;
 
 /// Header block of a refusal because too much waits.
 pub(crate) const TOO_MANY_REQUESTS: &[u8] = b"NATS/1.0 429 Too Many Requests\r\n\r\n";
@@ -68,7 +67,7 @@ pub(crate) struct Plan {
     /// Instead of the one published.
     pub(crate) payload: Option<Bytes>,
     /// New value of the counter.
-    pub(crate) value: Option<BigInt>,
+    pub(crate) value: Option<Count>,
 }
 
 impl Stream {
@@ -77,8 +76,9 @@ impl Stream {
         if !self.leading {
             return;
         }
-        let done = if self.deferred.is_empty() { self.ingest(outside, effects, publish) } else { Err(publish) };
-        let Err(publish) = done else { return };
+        let rest =
+            if self.deferred.is_empty() { self.ingest(outside, effects, publish) } else { Some(publish) };
+        let Some(publish) = rest else { return };
         if self.deferred.len() < DEFERRED_MAX {
             self.deferred.push_back(publish);
         } else if let Some(reply) = publish.reply {
@@ -91,7 +91,7 @@ impl Stream {
     /// Takes what waited, as far as it need not wait on.
     pub(crate) fn ingest_deferred(&mut self, outside: &mut dyn Outside, effects: &mut Effects) {
         while let Some(publish) = self.deferred.pop_front() {
-            if let Err(publish) = self.ingest(outside, effects, publish) {
+            if let Some(publish) = self.ingest(outside, effects, publish) {
                 self.deferred.push_front(publish);
                 return;
             }
@@ -104,26 +104,30 @@ impl Stream {
         outside: &mut dyn Outside,
         effects: &mut Effects,
         publish: Publish,
-    ) -> Result<(), Publish> {
-        let subject = self.stored_subject(&publish.subject);
-        if self.rules.fast_batches
-            && let Some(reply) = publish.reply.as_ref().filter(|reply| reply.ends_with(super::batch::FAST_SUFFIX))
+    ) -> Option<Publish> {
+        let transformed = self.transformed(&publish.subject);
+        if self.rules.fast_batches && publish.reply.as_ref().is_some_and(|reply| reply.ends_with(FAST_SUFFIX))
         {
-            let reply = reply.clone();
-            return self.ingest_fast(outside, effects, (publish, subject, reply));
+            return self.ingest_fast(outside, effects, (publish, transformed));
         }
-        let known = Known::parse(&publish.headers);
+        let parsed;
+        let known = if publish.headers.is_empty() {
+            &Known::NONE
+        } else {
+            parsed = Known::parse(&publish.headers);
+            &parsed
+        };
+        let subject = transformed.as_ref().unwrap_or(&publish.subject);
         let verdict = match self.check_size(&publish) {
             Ok(()) if known.batch_id.is_some() => {
-                return self.ingest_atomic(outside, effects, (publish.clone(), subject));
+                return self.ingest_atomic(outside, effects, (publish, transformed));
             }
-            Ok(()) => self.judge(outside, &publish, (&subject, &known, None)),
+            Ok(()) => self.judge(outside, &publish, (subject, known, None)),
             Err(error) => Err(error),
         };
         match verdict {
-            Ok(Verdict::Wait) => return Err(publish),
+            Ok(Verdict::Wait) => return Some(publish),
             Ok(Verdict::Store(plan)) => {
-                let now = outside.now();
                 let ack = match (publish.reply.clone(), &plan.value) {
                     (Some(reply), Some(value)) => Ack::Detailed(Box::new(Detailed {
                         reply,
@@ -133,19 +137,17 @@ impl Stream {
                     (Some(reply), None) => Ack::Plain(reply),
                     (None, _) => Ack::None,
                 };
-                let id = known.message_id;
-                self.propose(effects, now, (&publish, subject, id), (plan, ack));
+                self.propose(effects, outside.now(), (publish, transformed), (plan, ack));
             }
             Ok(Verdict::Duplicate(sequence)) => self.answer_duplicate(effects, publish.reply, sequence),
             Err(error) => self.refuse(effects, publish.reply, &error),
         }
-        Ok(())
+        None
     }
 
-    /// The subject under which a message is stored.
-    pub(crate) fn stored_subject(&self, published: &Bytes) -> Bytes {
-        let transformed = self.rules.transform.as_ref().and_then(|transform| transform.apply(published));
-        transformed.map_or_else(|| published.clone(), Bytes::from)
+    /// The subject under which a message is stored, if it is another one than it was published to.
+    pub(super) fn transformed(&self, published: &[u8]) -> Option<Bytes> {
+        self.rules.transform.as_ref()?.apply(published).map(Bytes::from)
     }
 
     /// The answer to what will not be stored.
@@ -177,17 +179,18 @@ impl Stream {
         }
     }
 
-    /// Proposes to store a message and returns its sequence. `message` is what was published, its subject in the store and its id.
+    /// Proposes to store a message and returns its sequence. `message` is what was published, and its subject in the store if that is another one.
     pub(crate) fn propose(
         &mut self,
         effects: &mut Effects,
         now: Timestamp,
-        message: (&Publish, Bytes, Option<&[u8]>),
+        message: (Publish, Option<Bytes>),
         plan: (Plan, Ack),
     ) -> u64 {
-        let (publish, subject, id) = message;
+        let (publish, transformed) = message;
         let (plan, mut ack) = plan;
         let sequence = self.flights.last_sequence() + 1;
+        let subject = transformed.unwrap_or(publish.subject);
         let headers = plan.headers.as_ref().unwrap_or(&publish.headers);
         let payload = plan.payload.as_ref().unwrap_or(&publish.payload);
         let store = Store {
@@ -199,13 +202,15 @@ impl Stream {
             headers,
             payload,
         };
-        Command::Store(store).encode(&mut effects.proposal);
+        encode_store(&store, &mut effects.proposal);
         let size = self.rules.stored_size(&subject, headers, payload);
-        if let Some(id) = id {
-            self.dedupe.insert(id, sequence, now);
-        }
         self.last_id.clear();
-        self.last_id.extend_from_slice(id.unwrap_or_default());
+        if plan.traits.id
+            && let Some(id) = headers::find(headers, headers::MESSAGE_ID)
+        {
+            self.dedupe.insert(id, sequence, now);
+            self.last_id.extend_from_slice(id);
+        }
         if let Some(value) = plan.value {
             self.counters.propose(&subject, sequence, value);
         }
@@ -258,22 +263,22 @@ impl Stream {
     ) -> Result<Verdict, ApiError> {
         let (subject, known, view) = message;
         let view = view.as_deref();
-        let config = self.facts.config.clone();
         if publish.headers.len() > HEADERS_MAX {
             return Err(ErrorCode::STREAM_HEADER_EXCEEDS_MAXIMUM.into());
         }
-        let increment = counter::increment(known, config.allow_msg_counter, !publish.payload.is_empty())?;
-        if known.expected_stream.is_some_and(|expected| expected != config.name.as_bytes()) {
+        let increment =
+            counter::increment(known, self.facts.config.allow_msg_counter, !publish.payload.is_empty())?;
+        if known.expected_stream.is_some_and(|expected| expected != self.facts.name().as_bytes()) {
             return Err(ErrorCode::STREAM_NOT_MATCH.into());
         }
         let ttl = known.ttl.map(Ttl::parse).transpose();
-        if matches!(ttl, Ok(Some(_))) && !config.allow_msg_ttl {
+        if matches!(ttl, Ok(Some(_))) && !self.facts.config.allow_msg_ttl {
             return Err(ErrorCode::MESSAGE_TTL_DISABLED.into());
         }
         if !self.check_expected_last(known, subject, view)? {
             return Ok(Verdict::Wait);
         }
-        let schedule = schedule::check(known, &config, subject)?;
+        let schedule = schedule::check(known, &self.facts.config, subject)?;
         if known.source.is_some() {
             return Err(ErrorCode::MESSAGE_SOURCE_HDR_NOT_ALLOWED.into());
         }
@@ -285,7 +290,7 @@ impl Stream {
         if schedule {
             rollup = Rollup::Subject;
         }
-        if config.allow_msg_counter && increment.is_none() {
+        if self.facts.config.allow_msg_counter && increment.is_none() {
             return Err(ErrorCode::MESSAGE_INCR_MISSING.into());
         }
         let ttl = ttl?;
@@ -296,22 +301,18 @@ impl Stream {
         }
         let value = match increment {
             Some(increment) => match self.counter_value(subject, view)? {
-                Some(value) => Some(value + increment),
+                Some(count) => Some(Count { value: count.value + increment, ..count }),
                 None => return Ok(Verdict::Wait),
             },
             None => None,
         };
-        let traits = Traits {
-            id: known.message_id.is_some(),
-            rollup,
-            schedule,
-            scheduler: known.scheduler.is_some(),
-        };
+        let traits =
+            Traits { id: known.message_id.is_some(), rollup, schedule, scheduler: known.scheduler.is_some() };
         Ok(Verdict::Store(self.plan(outside.now(), publish, (known, ttl, traits, value))))
     }
 
     /// Sequence of the message that had the same id. One of the same batch counts as not stored yet.
-    fn seen_before(&self, now: Timestamp, known: &Known<'_>, view: Option<&View>) -> Option<u64> {
+    pub(super) fn seen_before(&self, now: Timestamp, known: &Known<'_>, view: Option<&View>) -> Option<u64> {
         let id = known.message_id?;
         if view.is_some_and(|view| view.ids.contains(id)) {
             return Some(u64::MAX);
@@ -333,11 +334,11 @@ impl Stream {
     }
 
     /// What is stored of an accepted message.
-    fn plan(
+    pub(super) fn plan(
         &self,
         now: Timestamp,
         publish: &Publish,
-        found: (&Known<'_>, Option<Ttl>, Traits, Option<BigInt>),
+        found: (&Known<'_>, Option<Ttl>, Traits, Option<Count>),
     ) -> Plan {
         let (known, ttl, traits, value) = found;
         let mut headers = None;
@@ -358,11 +359,15 @@ impl Stream {
             built.line(headers::ROLLUP, b"sub");
             headers = Some(Bytes::from(built.finish()));
         }
+        if let Some(origins) = value.as_ref().and_then(|count| count.origins.as_ref()) {
+            let block = headers.as_ref().unwrap_or(&publish.headers);
+            headers = Some(Builder::with(block, counter::ORIGINS, origins).finish().into());
+        }
         Plan {
             traits,
             expiry: ttl_in_force.map_or(Expiry::MaxAge, |ttl| ttl.expiry(now)),
             headers,
-            payload: value.as_ref().map(|value| Bytes::from(counter::body(value))),
+            payload: value.as_ref().map(|count| Bytes::from(counter::body(&count.value))),
             value,
         }
     }
@@ -379,7 +384,8 @@ impl Stream {
         }
         if let Some(expected) = known.expected_last_subject {
             let concerned = known.expected_last_subject_filter.unwrap_or(subject);
-            let written = |view: &View| view.subjects.keys().any(|literal| subject::matches(literal, concerned));
+            let written =
+                |view: &View| view.subjects.keys().any(|literal| subject::matches(literal, concerned));
             if view.is_some_and(written) {
                 return Err(ErrorCode::STREAM_WRONG_LAST_SEQUENCE_CONSTANT.into());
             }
@@ -468,7 +474,7 @@ impl Stream {
     }
 
     /// Limits of a stream that refuses what does not fit. False if it cannot be told yet.
-    fn check_room(
+    pub(super) fn check_room(
         &mut self,
         message: (&[u8], u64),
         rollup: Rollup,
@@ -478,7 +484,7 @@ impl Stream {
         if self.facts.config.discard == Discard::Old || rollup == Rollup::All {
             return Ok(true);
         }
-        let config = self.facts.config.clone();
+        let config = &self.facts.config;
         if config.retention == Retention::Interest && !self.consumers.is_interested(subject) {
             return Ok(true);
         }
@@ -501,7 +507,8 @@ impl Stream {
         }
         let state = self.store.state();
         let reached = |max: i64, value: u64| max > 0 && value >= max.unsigned_abs();
-        let messages_full = reached(config.max_msgs, state.messages + self.flights.messages() + batch_messages);
+        let messages_full =
+            reached(config.max_msgs, state.messages + self.flights.messages() + batch_messages);
         let bytes_full = config.max_bytes > 0
             && state.bytes + self.flights.bytes() + batch_bytes + size > config.max_bytes.unsigned_abs();
         if !messages_full && !bytes_full {
@@ -515,8 +522,7 @@ impl Stream {
             Some(held) => self.store.load(held.first).ok().flatten(),
             None => None,
         };
-        let replaced =
-            replaced.map(|old| self.rules.stored_size(&old.subject, &old.headers, &old.payload));
+        let replaced = replaced.map(|old| self.rules.stored_size(&old.subject, &old.headers, &old.payload));
         if messages_full && replaced.is_none() {
             return failed("maximum messages exceeded");
         }
@@ -527,7 +533,11 @@ impl Stream {
     }
 
     /// Value of a counter before this message. `None` if it cannot be told yet.
-    fn counter_value(&mut self, subject: &[u8], view: Option<&View>) -> Result<Option<BigInt>, ApiError> {
+    pub(super) fn counter_value(
+        &mut self,
+        subject: &[u8],
+        view: Option<&View>,
+    ) -> Result<Option<Count>, ApiError> {
         if let Some(value) = view.and_then(|view| view.counters.get(subject)) {
             return Ok(Some(value.clone()));
         }
@@ -537,9 +547,9 @@ impl Stream {
         if self.flights.has_removals() {
             return Ok(None);
         }
-        let Some(state) = self.store.subject_state(subject) else { return Ok(Some(BigInt::ZERO)) };
+        let Some(state) = self.store.subject_state(subject) else { return Ok(Some(Count::default())) };
         match self.store.load(state.last) {
-            Ok(Some(message)) => Ok(Some(counter::value(&message.payload)?)),
+            Ok(Some(message)) => Ok(Some(Count::of(&message)?)),
             Ok(None) => Err(ErrorCode::MESSAGE_COUNTER_BROKEN.into()),
             Err(error) => Err(ErrorCode::STREAM_STORE_FAILED.because(error)),
         }

@@ -20,8 +20,8 @@ mod expiry;
 pub mod facts;
 mod flight;
 mod get;
-mod headers;
-mod info;
+pub(crate) mod headers;
+pub(crate) mod info;
 mod ingest;
 mod purge;
 mod republish;
@@ -30,6 +30,7 @@ pub mod restore;
 mod retention;
 mod rules;
 mod schedule;
+mod sourced;
 mod ttl;
 
 use std::collections::{BTreeMap, VecDeque};
@@ -45,8 +46,11 @@ use crate::consumer::{Budget, Consumer};
 use crate::effect::{Effect, Effects, Send};
 use crate::outside::Outside;
 use crate::request::{Request, Token};
+use crate::source::mark::Positions;
 use ack::PubAcks;
+pub use ack::publish_error;
 use batch::Batches;
+pub use consumer_request::Incoming;
 use consumers::Consumers;
 use counter::Counters;
 use dedupe::Dedupe;
@@ -54,11 +58,10 @@ use direct::Direct;
 use expiry::Expiries;
 use facts::{Identity, StreamFacts};
 use flight::Flights;
-pub use ack::publish_error;
-pub use consumer_request::Incoming;
 pub use ingest::Publish;
 use rules::Rules;
 use schedule::Schedules;
+use sourced::Sources;
 
 /// A stream with its consumers.
 #[derive(Debug)]
@@ -92,6 +95,10 @@ pub struct Stream {
     batches: Batches,
     expiries: Expiries,
     direct: Direct,
+    /// Where messages come from while this replica leads.
+    sources: Sources,
+    /// How far they are, by what is stored.
+    positions: Positions,
     usage: Charged,
     /// The configuration or the facts changed since the last checkpoint.
     dirty: bool,
@@ -160,6 +167,8 @@ impl Stream {
             batches: Batches::default(),
             expiries: Expiries::default(),
             direct: Direct::default(),
+            sources: Sources::default(),
+            positions: Positions::default(),
             usage: Charged::default(),
             dirty: fresh,
             fresh,
@@ -235,6 +244,7 @@ impl Stream {
         self.propose_first(effects);
         let (consumers, mut ctx) = self.split(outside, effects);
         consumers.lead(&mut ctx);
+        self.start_sources(outside, effects);
         // What a consumer with state in memory had delivered is not known any more.
         let lost = self.consumers.volatile();
         self.propose_unused(effects, lost);
@@ -267,6 +277,7 @@ impl Stream {
         self.expiries = Expiries::default();
         self.direct = Direct::default();
         self.schedules.forget_fired();
+        self.stop_sources(outside, effects);
         let (consumers, mut ctx) = self.split(outside, effects);
         consumers.follow(&mut ctx);
     }
@@ -276,6 +287,7 @@ impl Stream {
         self.batches.close(outside);
         let (consumers, mut ctx) = self.split(outside, effects);
         consumers.delete_all(&mut ctx);
+        self.remove_sources(outside, effects);
         self.charge(outside, Charged::default());
         self.leading = false;
     }
@@ -285,7 +297,12 @@ impl Stream {
         if !self.leading || self.failed.is_some() {
             return None;
         }
-        let own = [self.expiry_timeout(), self.schedules.poll_timeout(), self.batches.poll_timeout()];
+        let own = [
+            self.expiry_timeout(),
+            self.schedules.poll_timeout(),
+            self.batches.poll_timeout(),
+            self.sources.poll_timeout(),
+        ];
         own.into_iter().flatten().chain(self.consumers.poll_timeout()).min()
     }
 
@@ -297,6 +314,7 @@ impl Stream {
         self.expire_messages(outside, effects);
         self.fire_schedules(outside, effects);
         self.expire_batches(outside, effects);
+        self.time_sources(outside, effects);
         let (consumers, mut ctx) = self.split(outside, effects);
         consumers.handle_timeout(&mut ctx);
         let unused = consumers.take_unused();

@@ -5,8 +5,8 @@ use api::error::jetstream::ErrorCode;
 use api::jetstream::request::Purge;
 use api::jetstream::stream::StreamConfig;
 
-use super::{Incoming, Stream};
 use super::flight::Flight;
+use super::{Incoming, Stream};
 use crate::command::Command;
 use crate::consumer::{AckSubject, FlowControlSubject};
 use crate::effect::{Effect, Effects};

@@ -43,11 +43,7 @@ impl Stream {
         Ok(())
     }
 
-    fn enforce_totals(
-        &mut self,
-        outside: &mut dyn Outside,
-        effects: &mut Effects,
-    ) -> Result<(), StoreError> {
+    fn enforce_totals(&mut self, outside: &mut dyn Outside, effects: &mut Effects) -> Result<(), StoreError> {
         let config = &self.facts.config;
         if config.discard == Discard::New {
             return Ok(());
@@ -101,7 +97,8 @@ impl Stream {
                 self.enforce_subject(outside, effects, (subject, max))?;
             }
         }
-        self.enforce_totals(outside, effects)
+        self.enforce_totals(outside, effects)?;
+        self.update_sources(outside, effects)
     }
 
     /// Removes what a consumer was the last one to need.

@@ -34,8 +34,8 @@ pub(crate) struct Rules {
 impl Rules {
     pub(crate) fn new(config: &StreamConfig) -> Self {
         let transform = config.subject_transform.as_ref();
-        let transform =
-            transform.and_then(|pair| Transform::new(pair.source.as_bytes(), pair.destination.as_bytes()).ok());
+        let transform = transform
+            .and_then(|pair| Transform::new(pair.source.as_bytes(), pair.destination.as_bytes()).ok());
         let positive = |duration: Duration| Some(duration).filter(|duration| !duration.is_zero());
         let marker_ttl = positive(config.subject_delete_marker_ttl.duration());
         Self {

@@ -48,9 +48,9 @@ impl Ttl {
     pub(crate) fn expiry(self, stored: Timestamp) -> Expiry {
         match self {
             Self::Never => Expiry::Never,
-            Self::Seconds(seconds) => Expiry::At(Timestamp(
-                stored.0.saturating_add(seconds.saturating_mul(NANOS_PER_SECOND)),
-            )),
+            Self::Seconds(seconds) => {
+                Expiry::At(Timestamp(stored.0.saturating_add(seconds.saturating_mul(NANOS_PER_SECOND))))
+            }
         }
     }
 }

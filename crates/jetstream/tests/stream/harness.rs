@@ -27,6 +27,13 @@ pub(crate) struct World {
     pub(crate) limits: Limits,
 }
 
+impl World {
+    pub(crate) fn new() -> Self {
+        let interest = BTreeSet::from([b"p".to_vec()]);
+        Self { now: START, interest, random: 1, limits: Limits::default() }
+    }
+}
+
 impl Outside for World {
     fn now(&self) -> Timestamp {
         Timestamp(self.now)
@@ -37,7 +44,8 @@ impl Outside for World {
     }
 
     fn random(&mut self) -> u64 {
-        self.random = self.random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        self.random =
+            self.random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         self.random >> 3
     }
 
@@ -79,8 +87,7 @@ impl Bench {
     pub(crate) fn new(config: StreamConfig) -> Self {
         let disk = FaultDisk::new(1);
         let stream = open(&disk, &config);
-        let world =
-            World { now: START, interest: BTreeSet::from([b"p".to_vec()]), random: 1, limits: Limits::default() };
+        let world = World::new();
         let mut bench = Self {
             stream,
             world,

@@ -1,5 +1,8 @@
-//! The stream machine as its shell sees it: scripts with the full expected trace, and a model of restarts.
+//! The stream machine as its shell sees it: scripts with the full expected trace, a model of restarts, a measurement.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "helpers of tests")]
 
 mod harness;
 mod model;
 mod script;
+mod speed;

@@ -36,8 +36,15 @@ fn publish(bench: &mut Bench, random: &mut Random) {
     let id = format!("Nats-Msg-Id: {}", random.below(30));
     let ttl = format!("Nats-TTL: {}", 1 + random.below(4));
     let expected = format!("Nats-Expected-Last-Subject-Sequence: {}", random.below(5));
-    let every = format!("Nats-Schedule: @every {}s", 1 + random.below(3));
-    let batch = [format!("Nats-Batch-Id: {}", random.below(3)), format!("Nats-Batch-Sequence: {}", 1 + random.below(3))];
+    let every = match random.below(2) {
+        0 => format!("Nats-Schedule: @every {}s", 1 + random.below(3)),
+        _ => format!("Nats-Schedule: @at 2026-01-01T00:00:{:02}Z", random.below(60)),
+    };
+    let stops = format!("Nats-Scheduler: s.{}", random.below(6));
+    let batch = [
+        format!("Nats-Batch-Id: {}", random.below(3)),
+        format!("Nats-Batch-Sequence: {}", 1 + random.below(3)),
+    ];
     let lines: Vec<&str> = match random.below(12) {
         0 | 1 => vec![&id],
         2 => vec![&ttl],
@@ -47,7 +54,7 @@ fn publish(bench: &mut Bench, random: &mut Random) {
         6 => vec![&every, "Nats-Schedule-Target: s.target"],
         7 => vec![&batch[0], &batch[1]],
         8 => vec![&batch[0], &batch[1], "Nats-Batch-Commit: 1"],
-        9 => vec!["Nats-Scheduler: s.99", "Nats-Schedule-Next: purge"],
+        9 => vec![&stops, "Nats-Schedule-Next: purge"],
         _ => vec![],
     };
     let payload = Bytes::from(vec![b'x'; random.below(300) as usize]);
@@ -59,8 +66,9 @@ fn consumer_work(bench: &mut Bench, random: &mut Random, unacked: &mut Vec<Bytes
     match random.below(8) {
         0 => {
             let filter = ["s.1", "s.*", "s.3"][random.below(3) as usize];
-            let text =
-                format!(r#"{{"durable_name":"{name}","ack_policy":"explicit","ack_wait":3000000000,"filter_subject":"{filter}"}}"#);
+            let text = format!(
+                r#"{{"durable_name":"{name}","ack_policy":"explicit","ack_wait":3000000000,"filter_subject":"{filter}"}}"#
+            );
             let config = serde_json::from_str(&text).unwrap();
             let action = ConsumerAction::default();
             bench.request(Request::CreateConsumer { config, action, pedantic: false });
@@ -85,7 +93,9 @@ fn step(bench: &mut Bench, random: &mut Random, unacked: &mut Vec<Bytes>) {
     match random.below(20) {
         0..=8 => publish(bench, random),
         9..=13 => consumer_work(bench, random, unacked),
-        14 => bench.request(Request::DeleteMessage { sequence: random.below(200), erase: random.below(2) == 0 }),
+        14 => {
+            bench.request(Request::DeleteMessage { sequence: random.below(200), erase: random.below(2) == 0 })
+        }
         15 => {
             let purge = match random.below(4) {
                 0 => format!(r#"{{"filter":"s.{}"}}"#, random.below(6)),

@@ -10,22 +10,37 @@ use std::path::PathBuf;
 use api::jetstream::consumer::ConsumerAction;
 use api::jetstream::stream::StreamConfig;
 use bytes::Bytes;
+use jetstream::Request;
 use jetstream::effect::{Effect, Send};
 use jetstream::limits::{AccountLimits, TierLimits};
 use jetstream::request::Response;
 use jetstream::stream::Incoming;
-use jetstream::Request;
 
 use crate::harness::{Bench, START, block};
 
 const COMMANDS: [&str; 17] = [
-    "stream", "pub", "fast", "purge", "delete", "get", "direct", "update", "consumer", "pull", "ack", "pass", "hold",
-    "release", "checkpoint", "restart", "state",
+    "stream",
+    "pub",
+    "fast",
+    "purge",
+    "delete",
+    "get",
+    "direct",
+    "update",
+    "consumer",
+    "pull",
+    "ack",
+    "pass",
+    "hold",
+    "release",
+    "checkpoint",
+    "restart",
+    "state",
 ];
 
 fn text(bytes: &[u8]) -> String {
     let text = String::from_utf8_lossy(bytes).replace("\r\n", "|");
-    text.strip_prefix("NATS/1.0|").map_or(text.clone(), |rest| rest.trim_end_matches('|').to_owned())
+    text.strip_prefix("NATS/1.0|").map_or_else(|| text.clone(), |rest| rest.trim_end_matches('|').to_owned())
 }
 
 fn sent(out: &mut String, send: &Send) {
@@ -41,7 +56,13 @@ fn show(out: &mut String, effect: &Effect) {
     match effect {
         Effect::Send(send) => sent(out, send),
         Effect::Deliver(deliver) => {
-            let _ = write!(out, "=> {} {} ack {}", text(&deliver.to), text(&deliver.subject), text(&deliver.reply));
+            let _ = write!(
+                out,
+                "=> {} {} ack {}",
+                text(&deliver.to),
+                text(&deliver.subject),
+                text(&deliver.reply)
+            );
             if !deliver.headers.is_empty() {
                 let _ = write!(out, " [{}]", text(&deliver.headers));
             }
@@ -87,6 +108,29 @@ fn parts(rest: &str) -> (Vec<&str>, Bytes) {
     (words, block(&pieces.collect::<Vec<_>>()))
 }
 
+/// The request that a line of this verb makes.
+fn request(verb: &str, rest: &str) -> Request {
+    match verb {
+        "purge" => Request::Purge(serde_json::from_str(rest).expect(rest)),
+        "delete" => Request::DeleteMessage { sequence: rest.parse().expect("sequence"), erase: true },
+        "get" => Request::GetMessage(serde_json::from_str(rest).expect(rest)),
+        "direct" => {
+            let request = serde_json::from_str(rest).expect(rest);
+            Request::DirectGet { reply: Bytes::from_static(b"r"), request }
+        }
+        "update" => {
+            let mut config: StreamConfig = serde_json::from_str(rest).expect(rest);
+            config.num_replicas = 1;
+            Request::UpdateStream(Box::new(config))
+        }
+        _ => Request::CreateConsumer {
+            config: serde_json::from_str(rest).expect(rest),
+            action: ConsumerAction::default(),
+            pedantic: false,
+        },
+    }
+}
+
 struct Run {
     bench: Option<Bench>,
 }
@@ -115,26 +159,9 @@ impl Run {
                 let payload = Bytes::copy_from_slice(words.get(2).unwrap_or(&"").as_bytes());
                 bench.publish(words[0], headers, payload, Some(&reply));
             }
-            "purge" => bench.request(Request::Purge(serde_json::from_str(rest).expect(rest))),
-            "delete" => {
-                let sequence = rest.parse().expect("sequence");
-                bench.request(Request::DeleteMessage { sequence, erase: true });
+            "purge" | "delete" | "get" | "direct" | "update" | "consumer" => {
+                bench.request(request(verb, rest))
             }
-            "get" => bench.request(Request::GetMessage(serde_json::from_str(rest).expect(rest))),
-            "direct" => {
-                let request = serde_json::from_str(rest).expect(rest);
-                bench.request(Request::DirectGet { reply: Bytes::from_static(b"r"), request });
-            }
-            "update" => {
-                let mut config: StreamConfig = serde_json::from_str(rest).expect(rest);
-                config.num_replicas = 1;
-                bench.request(Request::UpdateStream(Box::new(config)));
-            }
-            "consumer" => bench.request(Request::CreateConsumer {
-                config: serde_json::from_str(rest).expect(rest),
-                action: ConsumerAction::default(),
-                pedantic: false,
-            }),
             "pull" => {
                 let (consumer, body) = rest.split_once(' ').unwrap_or((rest, ""));
                 let reply = Bytes::from_static(b"p");

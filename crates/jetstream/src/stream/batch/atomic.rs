@@ -10,13 +10,13 @@ use api::jetstream::API_LEVEL;
 use api::jetstream::advisory::{BatchAbandonReason, StreamBatchAbandoned};
 use bytes::Bytes;
 use hashbrown::{HashMap, HashSet};
-use num_bigint::BigInt;
 use store::Timestamp;
 
 use super::{ID_MAX, take_place};
 use crate::effect::{Advisory, Effect, Effects, Send};
 use crate::outside::Outside;
 use crate::stream::Stream;
+use crate::stream::counter::Count;
 use crate::stream::flight::{Ack, Detailed};
 use crate::stream::headers::{BATCH_COMMIT, Builder, Known};
 use crate::stream::ingest::{Plan, Publish, Verdict, parse_sequence};
@@ -41,7 +41,7 @@ pub(crate) struct View {
     /// Messages of each subject.
     pub(crate) subjects: HashMap<Bytes, u64>,
     pub(crate) ids: HashSet<Bytes>,
-    pub(crate) counters: HashMap<Bytes, BigInt>,
+    pub(crate) counters: HashMap<Bytes, Count>,
 }
 
 /// What a message says of its batch.
@@ -80,9 +80,10 @@ impl Stream {
         &mut self,
         outside: &mut dyn Outside,
         effects: &mut Effects,
-        message: (Publish, Bytes),
-    ) -> Result<(), Publish> {
-        let (publish, subject) = message;
+        message: (Publish, Option<Bytes>),
+    ) -> Option<Publish> {
+        let (publish, transformed) = message;
+        let subject = transformed.unwrap_or_else(|| publish.subject.clone());
         let reply = publish.reply.clone();
         let known = Known::parse(&publish.headers);
         let id = known.batch_id.map(|id| publish.headers.slice_ref(id)).unwrap_or_default();
@@ -91,7 +92,7 @@ impl Stream {
             Err(refusal) => {
                 self.abandon(outside, effects, (&id, refusal.reason));
                 self.refuse(effects, reply, &refusal.error);
-                return Ok(());
+                return None;
             }
         };
         if place.commit != Commit::No {
@@ -112,9 +113,14 @@ impl Stream {
             self.refuse(effects, reply, &error);
         } else if let Some(subject) = reply.filter(|_| !self.facts.config.no_ack) {
             let nothing = Bytes::new();
-            effects.push(Effect::Send(Send { subject, reply: None, headers: nothing.clone(), payload: nothing }));
+            effects.push(Effect::Send(Send {
+                subject,
+                reply: None,
+                headers: nothing.clone(),
+                payload: nothing,
+            }));
         }
-        Ok(())
+        None
     }
 
     /// Where a message stands in its batch; a new batch is counted.
@@ -174,7 +180,7 @@ impl Stream {
         outside: &mut dyn Outside,
         effects: &mut Effects,
         message: (Publish, Bytes, Place),
-    ) -> Result<(), Publish> {
+    ) -> Option<Publish> {
         let (publish, subject, place) = message;
         let reply = publish.reply.clone();
         let batch = self.batches.atomic.remove(&place.id);
@@ -191,7 +197,7 @@ impl Stream {
                 if counted {
                     self.batches.atomic.insert(place.id, batch);
                 }
-                return Err(publish);
+                return Some(publish);
             }
             Ok(Some(plans)) => self.propose_batch(outside, effects, (batch, plans, (place, reply))),
             Err(error) => self.refuse(effects, reply, &error),
@@ -199,7 +205,7 @@ impl Stream {
         if counted {
             outside.limits().server_usage.atomic_batches.fetch_sub(1, Relaxed);
         }
-        Ok(())
+        None
     }
 
     /// How each message is stored. `None` if it cannot be told yet.
@@ -260,8 +266,7 @@ impl Stream {
                 })),
                 _ => Ack::None,
             };
-            let message_id = Known::parse(&publish.headers).message_id;
-            self.propose(effects, now, (&publish, subject, message_id), (plan, ack));
+            self.propose(effects, now, (publish, Some(subject)), (plan, ack));
         }
     }
 

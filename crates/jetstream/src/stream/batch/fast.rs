@@ -109,9 +109,11 @@ impl Stream {
         &mut self,
         outside: &mut dyn Outside,
         effects: &mut Effects,
-        message: (Publish, Bytes, Bytes),
-    ) -> Result<(), Publish> {
-        let (publish, subject, reply) = message;
+        message: (Publish, Option<Bytes>),
+    ) -> Option<Publish> {
+        let (publish, transformed) = message;
+        let subject = transformed.unwrap_or_else(|| publish.subject.clone());
+        let reply = publish.reply.clone().unwrap_or_default();
         let checked = Pattern::parse(&reply).map_err(ApiError::from).and_then(|pattern| {
             self.check_size(&publish)?;
             let known = self.batches.fast.contains_key(&pattern.id);
@@ -122,31 +124,31 @@ impl Stream {
             Ok(pattern) => pattern,
             Err(error) => {
                 self.refuse(effects, Some(reply), &error);
-                return Ok(());
+                return None;
             }
         };
         let expected = self.batches.fast.get(&pattern.id).map_or(1, |batch| batch.last + 1);
         if pattern.operation == Operation::Ping {
             self.ping_fast(outside, effects, (&pattern, reply, expected));
-            return Ok(());
+            return None;
         }
         if pattern.sequence < expected || (pattern.sequence > expected && pattern.gap_fails) {
             send_gap(effects, &reply, expected, pattern.sequence);
             self.finish_fast(outside, effects, (&pattern.id, reply, expected - 1));
-            return Ok(());
+            return None;
         }
         let verdict = if pattern.operation == Operation::CommitBefore {
             None
         } else {
             let known = Known::parse(&publish.headers);
             match self.judge(outside, &publish, (&subject, &known, None)) {
-                Ok(Verdict::Wait) => return Err(publish),
+                Ok(Verdict::Wait) => return Some(publish),
                 other => Some(other),
             }
         };
         if expected == 1 && pattern.operation == Operation::Start && !self.open_fast(outside, &pattern) {
             self.refuse(effects, Some(reply), &ErrorCode::BATCH_PUBLISH_TOO_MANY_INFLIGHT.into());
-            return Ok(());
+            return None;
         }
         if expected == 1 && pattern.operation == Operation::Start {
             self.send_flow(effects, &pattern.id, &reply);
@@ -159,7 +161,7 @@ impl Stream {
             Some(verdict) => self.store_fast(outside, effects, (verdict, (publish, subject, reply), pattern)),
             None => self.finish_fast(outside, effects, (&pattern.id, reply, pattern.sequence - 1)),
         }
-        Ok(())
+        None
     }
 
     /// Opens a batch, if there is a place.
@@ -207,14 +209,9 @@ impl Stream {
                     let batch = Some((pattern.id.clone(), pattern.sequence));
                     Ack::Detailed(Box::new(Detailed { reply, value, batch }))
                 } else {
-                    Ack::Fast(Box::new(FastAck {
-                        id: pattern.id.clone(),
-                        sequence: pattern.sequence,
-                        reply,
-                    }))
+                    Ack::Fast(Box::new(FastAck { id: pattern.id.clone(), sequence: pattern.sequence, reply }))
                 };
-                let id = Known::parse(&publish.headers).message_id;
-                let sequence = self.propose(effects, outside.now(), (&publish, subject, id), (plan, ack));
+                let sequence = self.propose(effects, outside.now(), (publish, Some(subject)), (plan, ack));
                 if commits {
                     self.close_fast(outside, &pattern.id);
                 } else if let Some(batch) = self.batches.fast.get_mut(&pattern.id) {
@@ -305,11 +302,8 @@ impl Stream {
         }
         batch.acknowledged = ack.sequence;
         let target = batch.flow.min(FLOW_SHARED / open.max(1)).max(1);
-        batch.group = if batch.group < target {
-            (batch.group * 2).min(target)
-        } else {
-            (batch.group / 2).max(target)
-        };
+        batch.group =
+            if batch.group < target { (batch.group * 2).min(target) } else { (batch.group / 2).max(target) };
         self.send_flow(effects, &ack.id, &ack.reply);
     }
 

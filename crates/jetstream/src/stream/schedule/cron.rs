@@ -176,7 +176,8 @@ impl Calendar {
 
     /// The first time of a day that fits, not before `from` if that is given.
     fn time_from(&self, from: Option<DateTime>) -> Option<(i8, i8, i8)> {
-        let (hour, minute, second) = from.map_or((0, 0, 0), |from| (from.hour(), from.minute(), from.second()));
+        let (hour, minute, second) =
+            from.map_or((0, 0, 0), |from| (from.hour(), from.minute(), from.second()));
         if has(self.hours, hour) {
             if has(self.minutes, minute)
                 && let Some(second) = first_from(self.seconds, second)
@@ -279,17 +280,50 @@ mod tests {
     #[test]
     fn what_the_reference_takes_is_taken() {
         for text in [
-            "@yearly", "@annually", "@monthly", "@weekly", "@daily", "@midnight", "@hourly", "@every 1s", "@every 1h1m",
-            "* * * * * *", "0 0 0 1 jan SUN", "0 0 0 ? * MON-FRI", "5/10 * * * * *", "  0  0 0 * * *",
-            "1-3,5-7/2 * * * * *", "*-5 * * * * *", "+1 * * * * *", "0 0 0 1-5,* * *", "@at 2030-01-01T00:00:00+02:00",
+            "@yearly",
+            "@annually",
+            "@monthly",
+            "@weekly",
+            "@daily",
+            "@midnight",
+            "@hourly",
+            "@every 1s",
+            "@every 1h1m",
+            "* * * * * *",
+            "0 0 0 1 jan SUN",
+            "0 0 0 ? * MON-FRI",
+            "5/10 * * * * *",
+            "  0  0 0 * * *",
+            "1-3,5-7/2 * * * * *",
+            "*-5 * * * * *",
+            "+1 * * * * *",
+            "0 0 0 1-5,* * *",
+            "@at 2030-01-01T00:00:00+02:00",
         ] {
             assert!(Pattern::parse(text.as_bytes(), None).is_ok(), "{text}");
         }
         for text in [
-            "@every 0.5s", "@at 2030-01-01", "@at x", "@At 2030-01-01T00:00:00Z", "@every", "*/5 0-10/2 1,2,3 L * *",
-            "60 * * * * *", "0 0 24 * * *", "0 0 0 0 * *", "0 0 0 32 * *", "0 0 0 * 13 *", "0 0 0 * * 7",
-            "10-5 * * * * *", "*/0 * * * * *", "0 0 0 * JANUARY *", "@daily ", "TZ=UTC 0 0 0 * * *", "1-* * * * * *",
-            "@every -5s", "@every 24h 1s", "0 0 * * *",
+            "@every 0.5s",
+            "@at 2030-01-01",
+            "@at x",
+            "@At 2030-01-01T00:00:00Z",
+            "@every",
+            "*/5 0-10/2 1,2,3 L * *",
+            "60 * * * * *",
+            "0 0 24 * * *",
+            "0 0 0 0 * *",
+            "0 0 0 32 * *",
+            "0 0 0 * 13 *",
+            "0 0 0 * * 7",
+            "10-5 * * * * *",
+            "*/0 * * * * *",
+            "0 0 0 * JANUARY *",
+            "@daily ",
+            "TZ=UTC 0 0 0 * * *",
+            "1-* * * * * *",
+            "@every -5s",
+            "@every 24h 1s",
+            "0 0 * * *",
         ] {
             assert_eq!(Pattern::parse(text.as_bytes(), None).err(), Some(PatternError::Pattern), "{text}");
         }

@@ -199,8 +199,7 @@ fn check_schedule(
     }
     let within = |literal: &[u8]| {
         let mut subjects = config.subjects.iter();
-        subject::is_literal(literal)
-            && subjects.any(|pattern| subject::matches(literal, pattern.as_bytes()))
+        subject::is_literal(literal) && subjects.any(|pattern| subject::matches(literal, pattern.as_bytes()))
     };
     let target = known.schedule_target.unwrap_or_default();
     if !within(target) || target == subject {
@@ -281,8 +280,7 @@ impl Stream {
         };
         let traits = Traits { rollup, scheduler: true, ..Traits::default() };
         let plan = Plan { traits, expiry, headers: None, payload: None, value: None };
-        let subject = publish.subject.clone();
-        self.propose(effects, now, (&publish, subject, None), (plan, Ack::None));
+        self.propose(effects, now, (publish, None), (plan, Ack::None));
     }
 
     /// A message was stored that a schedule produced, or that stops one.
