@@ -120,7 +120,7 @@ impl Teller<'_> {
         let timestamp = Time::from_unix_nanos(i128::from(crate::clock::unix_nanos()));
         let id = crate::system::event_id(&self.shared.server);
         let advisory = advisory::Advisory::new(id, timestamp, body);
-        let Ok(payload) = serde_json::to_vec(&advisory) else { unreachable!("plain data has a JSON form") };
+        let Ok(payload) = api::json::to_vec(&advisory) else { unreachable!("plain data has a JSON form") };
         let message = Outbound {
             to: subject.as_bytes(),
             subject: subject.as_bytes(),

@@ -36,6 +36,10 @@ pub struct StreamEntry {
     pub subscriptions: Mutex<Vec<Arc<Subscription>>>,
     /// Number of its sink among the connections.
     pub sink: u64,
+    /// What tells it from another stream of its name.
+    pub identity: Box<str>,
+    /// It is a mirror that has caught up and answers direct gets for its origin.
+    pub answers_for_origin: AtomicBool,
 }
 
 /// Counters of API requests.
@@ -71,6 +75,16 @@ pub struct AccountEntry {
 }
 
 impl AccountEntry {
+    /// A mirror that answers direct gets for the stream of that name.
+    pub fn mirror_of(&self, origin: &[u8]) -> Option<Arc<StreamEntry>> {
+        let streams = self.streams.read();
+        let answers = |stream: &&Arc<StreamEntry>| {
+            stream.answers_for_origin.load(Ordering::Relaxed)
+                && stream.config.load().mirror.as_ref().is_some_and(|mirror| mirror.name.as_bytes() == origin)
+        };
+        streams.values().find(answers).cloned()
+    }
+
     /// An account without JetStream.
     pub(super) fn new(account: Arc<Account>, watchers: Arc<Watchers>) -> Self {
         Self {

@@ -19,6 +19,7 @@ pub mod recover;
 pub mod shard;
 pub mod sinks;
 pub mod slow;
+pub mod sources;
 pub mod start;
 pub mod transfers;
 pub mod validate;
@@ -27,6 +28,7 @@ pub mod workers;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -48,6 +50,7 @@ pub use log_thread::{Log, SYNC_BUCKETS};
 pub use recover::StartError;
 pub use shard::Shard;
 pub use sinks::{ApiSink, StreamSink};
+pub use sources::SourceSink;
 pub use start::start;
 
 use api::ApiRequest;
@@ -143,6 +146,8 @@ impl Shared {
             config: ArcSwap::from_pointee(asset.config.clone()),
             subscriptions: Mutex::default(),
             sink: self.server.next_id(),
+            identity: jetstream::source::identity(asset.created).into(),
+            answers_for_origin: AtomicBool::new(false),
         });
         account.streams.write().insert(entry.name.clone(), Arc::clone(&entry));
         entry

@@ -58,6 +58,11 @@ pub enum StartError {
 }
 
 impl GroupLog {
+    /// Index up to which the log knows the group.
+    pub fn last(&self) -> u64 {
+        self.entries.last().map_or(0, |entry| entry.index).max(self.released.index)
+    }
+
     fn take(&mut self, record: wal::Record<'_>) {
         match record {
             wal::Record::Entry { index, term, payload, .. } => {
@@ -142,27 +147,32 @@ pub fn catalogue_start(catalogue: &Catalogue, log: GroupLog, path: &Path) -> Res
     }
 }
 
-/// How a group begins from what its log holds behind the checkpoint; and what of the log cannot be used because of a hole.
+/// How a group begins from what its log holds behind the checkpoint; and what of the log cannot be used because something is missing. The group
+/// goes on behind all that the log ever had of it: an index that comes again would be refused by the log, and that ends it for everybody.
 pub fn start(log: GroupLog, applied: u64) -> (Start, Option<String>) {
     let GroupLog { hard_state, mut entries, released } = log;
+    let last = entries.last().map(|entry| Position { index: entry.index, term: entry.term });
     let before = entries.iter().rfind(|entry| entry.index == applied).map(|entry| entry.term);
     entries.retain(|entry| entry.index > applied);
-    let mut lost = None;
-    if let Some(first) = entries.first()
-        && first.index != applied + 1
-    {
-        lost = Some(format!("log entries {} to {} are missing", applied + 1, first.index - 1));
-        entries.clear();
-    }
+    let first = entries.first().map_or(released.index, |entry| entry.index - 1);
+    let whole = entries.windows(2).take_while(|pair| pair[0].index + 1 == pair[1].index).count() + 1;
     let state = hard_state.unwrap_or_default();
     let term = before.unwrap_or(released.term).max(u64::from(applied > 0));
-    let snapshot = Position { index: applied, term: if applied == 0 { 0 } else { term } };
+    let mut snapshot = Position { index: applied, term: if applied == 0 { 0 } else { term } };
+    let mut lost = None;
+    if first > applied || whole < entries.len() {
+        let from = if first > applied { applied } else { entries[whole - 1].index };
+        lost = Some(format!("log entries from {} on are missing", from + 1));
+        entries.clear();
+        snapshot = last.filter(|last| last.index > released.index).unwrap_or(released);
+    }
     let last = entries.last().map_or(snapshot, |entry| Position { index: entry.index, term: entry.term });
     let hard_state = HardState {
         term: state.term.max(last.term),
         vote: state.vote,
-        commit: state.commit.clamp(applied, last.index),
+        commit: state.commit.clamp(snapshot.index, last.index),
     };
+    let applied = snapshot.index;
     (Start { peers: vec![THIS_SERVER], hard_state, applied, snapshot, entries }, lost)
 }
 
@@ -192,7 +202,25 @@ mod tests {
     fn a_hole_behind_the_checkpoint_is_told_and_nothing_behind_it_used() {
         let (start, lost) = start(log(5..=10), 2);
         assert!(start.entries.is_empty());
-        assert_eq!(lost.unwrap(), "log entries 3 to 4 are missing");
+        assert_eq!(lost.unwrap(), "log entries from 3 on are missing");
+        assert_eq!((start.applied, start.snapshot), (10, Position { index: 10, term: 3 }));
+    }
+
+    #[test]
+    fn a_hole_in_the_middle_is_told_too() {
+        let mut group = log(1..=9);
+        group.entries.remove(4);
+        let (start, lost) = start(group, 2);
+        assert_eq!((start.applied, start.entries.len()), (9, 0));
+        assert_eq!(lost.unwrap(), "log entries from 5 on are missing");
+    }
+
+    #[test]
+    fn a_checkpoint_that_is_gone_is_missed_although_the_log_has_no_entries() {
+        let group = GroupLog { released: Position { index: 7, term: 2 }, ..GroupLog::default() };
+        let (start, lost) = start(group, 0);
+        assert_eq!((start.applied, start.snapshot.term), (7, 2));
+        assert_eq!(lost.unwrap(), "log entries from 1 on are missing");
     }
 
     #[test]

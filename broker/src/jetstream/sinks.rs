@@ -16,6 +16,11 @@ use crate::net::dispatch::Message;
 const API: &[u8] = b"$JS.API.";
 const NEXT: &[u8] = b"CONSUMER.MSG.NEXT.";
 const DIRECT: &[u8] = b"DIRECT.GET.";
+/// What there is behind the prefix of a domain.
+const ROOTS: [&[u8]; 7] = [b"INFO", b"STREAM.", b"CONSUMER.", b"DIRECT.", b"META.", b"SERVER.", b"ACCOUNT."];
+/// Subjects of buckets, which may be written to through the prefix of a domain.
+const BUCKETS: [&[u8]; 2] = [b"$KV.", b"$OBJ."];
+const DIRECT_ALONE: &[u8] = b"DIRECT.GET";
 const ACK: &[u8] = b"$JS.ACK.";
 const FLOW_CONTROL: &[u8] = b"$JS.FC.";
 
@@ -73,6 +78,14 @@ impl ApiSink {
         if let Some(rest) = subject.strip_prefix(transfers::PREFIX) {
             return self.transfers.take(&self.account, rest, message);
         }
+        if let Some(rest) = self.domain_prefix.as_ref().and_then(|prefix| subject.strip_prefix(&**prefix)) {
+            if BUCKETS.iter().any(|bucket| rest.starts_with(bucket)) {
+                return self.publish(rest, message);
+            }
+            if !ROOTS.iter().any(|root| rest.starts_with(root)) {
+                return false;
+            }
+        }
         let Some(rest) = self.path(subject) else { return false };
         if let Some(rest) = rest.strip_prefix(NEXT) {
             return self.next(rest, message);
@@ -80,7 +93,22 @@ impl ApiSink {
         if let Some(rest) = rest.strip_prefix(DIRECT) {
             return self.direct(rest, message);
         }
-        self.request(rest, message, publisher)
+        rest != DIRECT_ALONE && self.request(rest, message, publisher)
+    }
+
+    /// A message for a bucket that was sent through the prefix of the domain.
+    fn publish(&self, subject: &[u8], message: &Message<'_>) -> bool {
+        let streams = self.account.sorted();
+        let takes = |stream: &&Arc<StreamEntry>| {
+            let config = stream.config.load();
+            config.subjects.iter().any(|pattern| subject::matches(subject, pattern.as_bytes()))
+        };
+        let Some(stream) = streams.iter().find(takes) else { return false };
+        let message = Message { subject, ..*message };
+        self.hand_over(stream, &message, |group| Input::Publish {
+            group,
+            message: Inbound::copy(&message, None),
+        })
     }
 
     /// What follows the prefix of the API.
@@ -152,13 +180,11 @@ impl ApiSink {
     }
 
     fn direct(&self, rest: &[u8], message: &Message<'_>) -> bool {
-        let Some(stream) = subject::tokens(rest).next().and_then(|name| self.account.stream(name)) else {
+        let Some(name) = subject::tokens(rest).next().filter(|_| message.reply.is_some()) else {
             return false;
         };
-        let config = stream.config.load();
-        if message.reply.is_none() || !(config.allow_direct || config.mirror_direct) {
-            return false;
-        }
+        let own = self.account.stream(name).filter(|stream| stream.config.load().allow_direct);
+        let Some(stream) = own.or_else(|| self.account.mirror_of(name)) else { return false };
         self.hand_over(&stream, message, |group| Input::DirectGet {
             group,
             message: Inbound::copy(message, None),

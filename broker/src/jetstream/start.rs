@@ -3,7 +3,7 @@
 //! Nothing is served before everything is there, because a stream that is not there yet would look like one that never was.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -24,7 +24,7 @@ use super::entropy::SystemEntropy;
 use super::health::{Health, Progress};
 use super::inbox::{Bounds, Inbox};
 use super::limits::{self, Capacity};
-use super::log_thread::{self, Log, SyncPolicy};
+use super::log_thread::{self, Batch, Log, Record, SyncPolicy};
 use super::recover::{self, GroupLog, StartError};
 use super::shard::{Call, Input, Shard, StreamSpec};
 use super::workers::Workers;
@@ -51,16 +51,24 @@ pub async fn start(server: &Arc<Server>) -> Result<Option<JetStream>, StartError
     let health = Arc::new(Health::default());
     server.monitoring.watch_recovery(Arc::clone(&health));
     let dir = options.store_dir.as_ref().map_or_else(default_dir, PathBuf::from).join(DIRECTORY);
-    let disk: Arc<dyn Disk> = Arc::new(OsDisk::with_calls(calls::calls()));
-    disk.create_dir_all(&dir.join("streams"))?;
+    let disk = make_directories(&dir)?;
     let keyring = keyring(&options).map(Arc::new);
     let (log_disk, log_dir, log_keyring) = (Arc::clone(&disk), dir.clone(), keyring.clone());
     // Reading a log takes its time, and monitoring answers meanwhile.
     let opened =
         tokio::task::spawn_blocking(move || recover::open_log(&log_disk, &log_dir, log_keyring)).await;
-    let (wal, mut groups, damage) = opened.map_err(std::io::Error::from)??;
+    let (wal, mut groups, mut damage) = opened.map_err(std::io::Error::from)??;
     health.log_is_read();
-    let catalogue = recover::read_catalogue(&*disk, &dir.join(CATALOGUE), keyring.as_deref())?;
+    let mut catalogue = recover::read_catalogue(&*disk, &dir.join(CATALOGUE), keyring.as_deref())?;
+    let on_disk = disk.list(&dir.join("streams"))?;
+    if groups.is_empty() && !on_disk.is_empty() {
+        damage.push("there are streams and no log".to_owned());
+    }
+    // If the catalogue has lost a stream, its group must not be given to another one.
+    let on_disk = on_disk.iter().filter_map(|name| u64::from_str_radix(name, 16).ok());
+    if let Some(newest) = groups.keys().copied().chain(on_disk).max() {
+        catalogue.avoid(newest);
+    }
     let (requests, queue) = mpsc::channel(options.jetstream.request_queue_limit.max(1) as usize);
     let parts = Parts { disk, dir, keyring, health, requests };
     let shared = Arc::new(share(server, &options, parts)?);
@@ -89,13 +97,28 @@ pub async fn start(server: &Arc<Server>) -> Result<Option<JetStream>, StartError
     if let Some(assets) = &assets {
         draft::clear_away(&shared, assets)?;
     }
+    let is_known = assets.is_some() && damage.is_empty();
     open_streams(&shared, assets.unwrap_or_default(), &mut groups);
+    if is_known {
+        forget_groups(&shared, groups);
+    }
     wait_for_streams(&shared).await;
     tokio::spawn(api::serve(Arc::clone(&shared), queue));
     accounts::serve(&shared, &options);
     shared.health.started();
     tracing::info!("  JetStream recovered {} streams in {:?}", shared.health.streams(), began.elapsed());
     Ok(Some(JetStream { shared, threads: Mutex::new(threads) }))
+}
+
+/// The disk, with the directories that everything else is in.
+fn make_directories(dir: &Path) -> Result<Arc<dyn Disk>, StartError> {
+    let disk: Arc<dyn Disk> = Arc::new(OsDisk::with_calls(calls::calls()));
+    disk.create_dir_all(&dir.join("streams"))?;
+    // The log syncs the directory it is in; the names above that one have to last as well.
+    for above in dir.ancestors().skip(1).take(2).filter(|above| !above.as_os_str().is_empty()) {
+        disk.sync_dir(above)?;
+    }
+    Ok(disk)
 }
 
 fn start_shards(
@@ -198,6 +221,7 @@ fn announce(shared: &Shared, options: &Options) {
 fn open_streams(shared: &Shared, assets: Vec<(String, Asset)>, groups: &mut HashMap<u64, GroupLog>) {
     let mut resting: BTreeMap<String, usize> = BTreeMap::new();
     for (name, asset) in assets {
+        let log = groups.remove(&asset.group);
         // An account that is not configured any more may come back with a reload.
         let account = shared.directory.entry(&name).or_else(|| {
             let account = shared.server.accounts.for_peer(&name)?;
@@ -215,7 +239,6 @@ fn open_streams(shared: &Shared, assets: Vec<(String, Asset)>, groups: &mut Hash
         }
         shared.health.expect(1);
         let entry = shared.add_stream(&account, &asset);
-        let log = groups.remove(&asset.group);
         let inbox = Arc::clone(&entry.inbox);
         let spec = StreamSpec { entry, created: asset.created, log, draft: None, respond: None };
         inbox.push(Input::Open(Box::new(spec)));
@@ -224,6 +247,20 @@ fn open_streams(shared: &Shared, assets: Vec<(String, Asset)>, groups: &mut Hash
         tracing::warn!("account {account:?} has no JetStream: its {streams} streams stay on disk, unused");
     }
     shared.health.catalogue_is_read();
+}
+
+/// What deleted streams left behind when the power went: their part of the log would hold it for ever, and their files the disk.
+fn forget_groups(shared: &Shared, groups: HashMap<u64, GroupLog>) {
+    let mut records = Vec::new();
+    for group in groups.into_keys() {
+        records.push(Record::Removed { group });
+        if let Err(error) = shared.disk.remove_dir_all(&shared.stream_dir(group)) {
+            tracing::error!("JetStream: {error}");
+        }
+    }
+    if !records.is_empty() {
+        shared.log.write(Batch { shard: 0, records, persisted: Vec::new(), bytes: 0 });
+    }
 }
 
 async fn wait_for_streams(shared: &Shared) {

@@ -186,6 +186,7 @@ impl Deliver<Sink> for Dispatch<'_> {
             }
             Sink::Import(taken) => import(self, taken),
             Sink::Stream(stream) => stream.deliver(&self.message),
+            Sink::Source(source) => source.deliver(&self.message),
             Sink::Api(api) => api.deliver(&self.message, self.publisher.map(|origin| origin.client.id)),
             Sink::Route(_) => false,
         }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::accounts::deliver::Import;
 use crate::cluster::Route;
-use crate::jetstream::{ApiSink, StreamSink};
+use crate::jetstream::{ApiSink, SourceSink, StreamSink};
 use crate::net::client::Client;
 use crate::system::Internal;
 
@@ -21,6 +21,8 @@ pub enum Sink {
     Import(Arc<Import>),
     /// A stream of this server.
     Stream(Arc<StreamSink>),
+    /// A mirror or source of a stream of this server.
+    Source(Arc<SourceSink>),
     /// JetStream's requests and acknowledgements.
     Api(Arc<ApiSink>),
 }
@@ -35,6 +37,7 @@ impl Sink {
             // No connection has this number.
             Self::Import(_) => 0,
             Self::Stream(stream) => stream.id,
+            Self::Source(source) => source.id,
             Self::Api(api) => api.id,
         }
     }

@@ -30,7 +30,7 @@ const ROOMS: &[Room] = &[
     Room { name: "crd", uses: &["subject", "api"], tests_use: &[] },
     Room {
         name: "broker",
-        uses: &["subject", "api", "protocol", "config", "routing", "store", "multiraft", "jetstream"],
+        uses: &["subject", "api", "protocol", "config", "store", "multiraft", "jetstream", "routing"],
         tests_use: &["testkit"],
     },
     Room { name: "operator", uses: &["subject", "api", "config", "crd"], tests_use: &["testkit"] },

@@ -9,7 +9,7 @@ use api::jetstream::API_LEVEL;
 use api::jetstream::advisory::{Advisory, ApiAudit, ApiLimitReached};
 use api::jetstream::decode::{self, Mode};
 use api::jetstream::request::StreamRequest;
-use api::jetstream::response::{Body, Response as Document, SYSTEM_RESPONSE};
+use api::jetstream::response::{Body, Response as Document};
 use jetstream::{Request, Response};
 use serde::de::DeserializeOwned;
 
@@ -25,6 +25,8 @@ pub struct Ctx {
     pub shared: Arc<Shared>,
     /// The request.
     pub request: ApiRequest,
+    /// Header block of the answer, unless it is an error.
+    headers: Vec<u8>,
 }
 
 impl Ctx {
@@ -33,7 +35,12 @@ impl Ctx {
         let counters = &request.account.api;
         counters.total.fetch_add(1, Relaxed);
         counters.inflight.fetch_add(1, Relaxed);
-        Self { shared, request }
+        Self { shared, request, headers: Vec::new() }
+    }
+
+    /// Tells in the answer which of all streams of its name this one is.
+    pub fn identify(&mut self, stream: &StreamEntry) {
+        self.headers = format!("NATS/1.0\r\nNats-Stream-Identity: {}\r\n\r\n", stream.identity).into_bytes();
     }
 
     /// Is this server's API as new as the request wants it?
@@ -94,14 +101,13 @@ impl Ctx {
             Ok(body) => Document::ok(body),
             Err(error) => Document::failed(error),
         };
-        let Ok(payload) = serde_json::to_vec(&document) else { unreachable!("plain data has a JSON form") };
+        let Ok(payload) = api::json::to_vec(&document) else { unreachable!("plain data has a JSON form") };
         self.finish(outgoing, &payload, failed);
     }
 
-    /// The answer to a request that no endpoint knows.
-    pub fn refuse(self, outgoing: &mut Outgoing, error: ApiError) {
-        let document = serde_json::json!({ "type": SYSTEM_RESPONSE, "error": error });
-        self.finish(outgoing, document.to_string().as_bytes(), true);
+    /// Leaves the request without an answer, as one that no endpoint knows.
+    pub fn ignore(self) {
+        self.request.account.api.inflight.fetch_sub(1, Relaxed);
     }
 
     fn finish(self, outgoing: &mut Outgoing, payload: &[u8], failed: bool) {
@@ -111,7 +117,8 @@ impl Ctx {
             entry.api.errors.fetch_add(1, Relaxed);
         }
         let reply = &self.request.reply;
-        let message = Outbound { to: reply, subject: reply, reply: None, headers: b"", payload };
+        let headers = if failed { &[] } else { self.headers.as_slice() };
+        let message = Outbound { to: reply, subject: reply, reply: None, headers, payload };
         outgoing.send(&entry.account, &message);
         if !self.request.path.starts_with(b"STREAM.MSG.GET.") {
             advise::audit(&self.shared, outgoing, &entry.account, || self.audit(payload));
@@ -141,7 +148,7 @@ pub(super) fn limit_reached(shared: &Shared, outgoing: &mut Outgoing, dropped: i
     };
     let timestamp = api::Time::from_unix_nanos(i128::from(crate::clock::unix_nanos()));
     let advisory = Advisory::new(crate::system::event_id(&shared.server), timestamp, body);
-    let Ok(payload) = serde_json::to_vec(&advisory) else { unreachable!("plain data has a JSON form") };
+    let Ok(payload) = api::json::to_vec(&advisory) else { unreachable!("plain data has a JSON form") };
     let subject = b"$JS.EVENT.ADVISORY.API.LIMIT_REACHED";
     let message = Outbound { to: subject, subject, reply: None, headers: b"", payload: &payload };
     outgoing.send(&system, &message);

@@ -9,6 +9,7 @@ use api::jetstream::response::{self, LIST_LIMIT, NAMES_LIMIT, Paged};
 use jetstream::{Request, Response};
 
 use super::Ctx;
+use crate::jetstream::directory::StreamEntry;
 use crate::jetstream::shard::Outgoing;
 use crate::server::COMPATIBLE_VERSION;
 
@@ -75,13 +76,33 @@ fn check(
     Ok(())
 }
 
+/// Header by which a source tells which stream it expects.
+const IDENTITY: &[u8] = b"Nats-Stream-Identity";
+
+/// A mirror or source hears which of all streams of its name this one is, and is refused if it expects another one.
+fn identify(ctx: &mut Ctx, request: &CreateConsumerRequest, stream: &StreamEntry) -> Result<(), ApiError> {
+    if !request.config.is_internal() {
+        return Ok(());
+    }
+    ctx.identify(stream);
+    let expected = protocol::header::find(&ctx.request.message.headers, IDENTITY);
+    match expected.filter(|expected| !expected.is_empty() && *expected != stream.identity.as_bytes()) {
+        Some(_) => Err(ErrorCode::CONSUMER_STREAM_IDENTITY_MISMATCH.because(&stream.identity)),
+        None => Ok(()),
+    }
+}
+
 fn send_create(
-    ctx: Ctx,
+    mut ctx: Ctx,
     outgoing: &mut Outgoing,
     stream: &str,
     request: Result<CreateConsumerRequest, ApiError>,
 ) {
-    let asked = request.and_then(|request| Ok((request, ctx.stream(stream)?)));
+    let asked = request.and_then(|request| {
+        let stream = ctx.stream(stream)?;
+        identify(&mut ctx, &request, &stream)?;
+        Ok((request, stream))
+    });
     let (request, stream) = match asked {
         Ok(asked) => asked,
         Err(error) => return ctx.answer::<response::ConsumerCreate>(outgoing, Err(error)),
@@ -136,11 +157,7 @@ pub(super) fn list(ctx: Ctx, outgoing: &mut Outgoing, stream: &str) {
             return response::ConsumerList::default();
         };
         let page = paged(total, offset, LIST_LIMIT);
-        response::ConsumerList {
-            page,
-            consumers: infos.into_iter().map(with_version).collect(),
-            ..response::ConsumerList::default()
-        }
+        response::ConsumerList { page, consumers: infos, ..response::ConsumerList::default() }
     });
 }
 
@@ -196,6 +213,10 @@ pub(super) fn pause(ctx: Ctx, outgoing: &mut Outgoing, stream: &str, name: &str)
 }
 
 pub(super) fn unpin(ctx: Ctx, outgoing: &mut Outgoing, stream: &str, name: &str) {
+    if ctx.request.message.payload.is_empty() {
+        let error = ErrorCode::INVALID_JSON.because("unexpected end of JSON input");
+        return ctx.answer::<response::ConsumerUnpin>(outgoing, Err(error));
+    }
     let asked = ctx.body::<Unpin>().and_then(|body| {
         if body.group.is_empty() {
             return Err(ErrorCode::INVALID_JSON.because("consumer group not specified"));
@@ -211,11 +232,19 @@ pub(super) fn unpin(ctx: Ctx, outgoing: &mut Outgoing, stream: &str, name: &str)
     }
 }
 
-pub(super) fn reset(ctx: Ctx, outgoing: &mut Outgoing, stream: &str, name: &str) {
+pub(super) fn reset(mut ctx: Ctx, outgoing: &mut Outgoing, stream: &str, name: &str) {
+    // The consumer itself serves it: without one nobody answers.
+    let known = ctx.stream(stream).is_ok_and(|stream| stream.consumers.read().contains_key(name));
+    if !known {
+        return ctx.ignore();
+    }
     let asked = ctx.lax_body::<Reset>().and_then(|body| Ok((body, ctx.stream(stream)?)));
     match asked {
         Err(error) => ctx.answer::<response::ConsumerReset>(outgoing, Err(error)),
         Ok((reset, stream)) => {
+            if protocol::header::find(&ctx.request.message.headers, IDENTITY).is_some() {
+                ctx.identify(&stream);
+            }
             let request = Request::ResetConsumer { consumer: name.into(), sequence: reset.seq };
             ctx.ask(&stream, request, |answer| match answer {
                 Response::Reset { info, sequence } => {

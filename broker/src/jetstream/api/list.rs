@@ -54,7 +54,7 @@ struct Gather {
 fn arrived(gather: &Mutex<Gather>, place: usize, answer: Option<Response>, outgoing: &mut Outgoing) {
     let mut gather = gather.lock();
     if let Some(Response::StreamPage { info, .. }) = answer {
-        gather.infos[place] = Some(super::stream::with_version(*info));
+        gather.infos[place] = Some(*info);
     }
     gather.waiting -= 1;
     if gather.waiting > 0 {

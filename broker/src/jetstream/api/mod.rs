@@ -3,8 +3,8 @@
 pub mod account;
 pub mod answer;
 mod consumer;
-mod disabled;
 mod list;
+mod refusal;
 mod restore;
 mod snapshot;
 mod stream;
@@ -84,13 +84,13 @@ pub async fn serve(shared: Arc<Shared>, mut queue: mpsc::Receiver<ApiRequest>) {
 
 /// Sorts a request by its path.
 fn dispatch(ctx: Ctx, outgoing: &mut Outgoing) {
-    if !ctx.meets_level() {
-        return ctx.refuse(outgoing, ErrorCode::REQUIRED_API_LEVEL.into());
-    }
     let path = String::from_utf8_lossy(&ctx.request.path).into_owned();
     let tokens: Vec<&str> = path.split('.').collect();
     if !ctx.request.account.is_enabled() {
-        return disabled::refuse(ctx, outgoing, &tokens);
+        return refusal::refuse(ctx, outgoing, &tokens, ErrorCode::NOT_ENABLED_FOR_ACCOUNT.into());
+    }
+    if !ctx.meets_level() {
+        return refusal::refuse(ctx, outgoing, &tokens, ErrorCode::REQUIRED_API_LEVEL.into());
     }
     match tokens[..] {
         ["INFO"] => account::info(ctx, outgoing),
@@ -105,18 +105,6 @@ fn dispatch(ctx: Ctx, outgoing: &mut Outgoing) {
         ["STREAM", "MSG", "DELETE", name] => stream::delete_message(ctx, outgoing, name),
         ["STREAM", "SNAPSHOT", name] => snapshot::snapshot(ctx, outgoing, name),
         ["STREAM", "RESTORE", name] => restore::restore(ctx, outgoing, name),
-        ["STREAM", "PEER", "REMOVE", _] => {
-            ctx.answer::<api::jetstream::response::StreamRemovePeer>(
-                outgoing,
-                Err(ErrorCode::CLUSTER_REQUIRED.into()),
-            );
-        }
-        ["STREAM", "LEADER", "STEPDOWN", _] => {
-            ctx.answer::<api::jetstream::response::StreamLeaderStepdown>(
-                outgoing,
-                Err(ErrorCode::CLUSTER_REQUIRED.into()),
-            );
-        }
         ["CONSUMER", "CREATE", stream] => consumer::create(ctx, outgoing, stream, None, None),
         ["CONSUMER", "CREATE", stream, name] => consumer::create(ctx, outgoing, stream, Some(name), None),
         ["CONSUMER", "CREATE", stream, name, ..] => {
@@ -133,13 +121,8 @@ fn dispatch(ctx: Ctx, outgoing: &mut Outgoing) {
         ["CONSUMER", "PAUSE", stream, name] => consumer::pause(ctx, outgoing, stream, name),
         ["CONSUMER", "UNPIN", stream, name] => consumer::unpin(ctx, outgoing, stream, name),
         ["CONSUMER", "RESET", stream, name] => consumer::reset(ctx, outgoing, stream, name),
-        ["CONSUMER", "LEADER", "STEPDOWN", _, _] => {
-            ctx.answer::<api::jetstream::response::ConsumerLeaderStepdown>(
-                outgoing,
-                Err(ErrorCode::CLUSTER_REQUIRED.into()),
-            );
-        }
-        _ => ctx.refuse(outgoing, ErrorCode::BAD_REQUEST.into()),
+        // What only a cluster can do; the rest has no endpoint.
+        _ => refusal::refuse(ctx, outgoing, &tokens, ErrorCode::CLUSTER_REQUIRED.into()),
     }
 }
 

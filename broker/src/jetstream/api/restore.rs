@@ -235,7 +235,7 @@ fn answer<T: Body>(
         Ok(body) => Document::ok(body),
         Err(error) => Document::failed(error),
     };
-    let Ok(payload) = serde_json::to_vec(&document) else { unreachable!("plain data has a JSON form") };
+    let Ok(payload) = api::json::to_vec(&document) else { unreachable!("plain data has a JSON form") };
     let message = Outbound { to: reply, subject: reply, reply: None, headers: b"", payload: &payload };
     outgoing.send(&account.account, &message);
 }

@@ -5,9 +5,11 @@ use std::sync::Arc;
 use api::ApiError;
 use api::error::jetstream::ErrorCode;
 use api::jetstream::advisory::Action;
+use api::jetstream::cluster::ClusterInfo;
 use api::jetstream::metadata;
 use api::jetstream::request::{MsgDelete, MsgGet, Purge, StreamInfoDetails};
 use api::jetstream::response::{self, Paged, SUBJECTS_LIMIT};
+use api::jetstream::stream::StreamInfo;
 use jetstream::{Request, Response};
 
 use super::Ctx;
@@ -23,7 +25,11 @@ pub(super) fn create(ctx: Ctx, outgoing: &mut Outgoing, name: &str) {
     };
     let wanted = Wanted::Create { name: name.into(), request: Box::new(request) };
     change(ctx, wanted, Action::Create, name.to_owned(), |ctx, outgoing, result| {
-        let document = |answer| response::StreamCreate { info: info_of(answer), did_create: true };
+        let document = |answer| {
+            // Only this answer does not tell the domain.
+            let info = info_of(answer).map(|info| StreamInfo { domain: String::new(), ..info });
+            response::StreamCreate { info, did_create: true }
+        };
         ctx.answer(outgoing, result.map(document));
     });
 }
@@ -70,7 +76,7 @@ fn change(
     keeper.push(Input::Catalogue(Box::new(CatalogueRequest { account, wanted, respond })));
 }
 
-pub(super) fn info_of(answer: Response) -> Option<api::jetstream::stream::StreamInfo> {
+pub(super) fn info_of(answer: Response) -> Option<StreamInfo> {
     match answer {
         Response::Stream(info) | Response::StreamPage { info, .. } => Some(with_version(*info)),
         _ => None,
@@ -78,9 +84,7 @@ pub(super) fn info_of(answer: Response) -> Option<api::jetstream::stream::Stream
 }
 
 /// The info with what this server is in the metadata; it is not stored there.
-pub(super) fn with_version(
-    mut info: api::jetstream::stream::StreamInfo,
-) -> api::jetstream::stream::StreamInfo {
+pub(super) fn with_version(mut info: StreamInfo) -> StreamInfo {
     info.config.metadata = metadata::with_server(&info.config.metadata, COMPATIBLE_VERSION);
     info
 }
@@ -92,13 +96,20 @@ pub(super) fn info(ctx: Ctx, outgoing: &mut Outgoing, name: &str) {
         Err(error) => return ctx.answer::<response::StreamInfoPage>(outgoing, Err(error)),
     };
     let (offset, filtered) = (details.offset, !details.subjects_filter.is_empty());
+    let leader = ctx.shared.server.identity.name.clone();
     ctx.ask(&stream, Request::StreamInfo(details), move |answer| {
         let Response::StreamPage { info, subjects } = answer else {
             return response::StreamInfoPage::default();
         };
         let total = i64::try_from(subjects).unwrap_or(i64::MAX);
-        let page = if filtered { Paged { total, offset, limit: SUBJECTS_LIMIT } } else { Paged::default() };
-        response::StreamInfoPage { page, info: Some(with_version(*info)) }
+        let page = if filtered && total > 0 {
+            Paged { total, offset, limit: SUBJECTS_LIMIT }
+        } else {
+            Paged::default()
+        };
+        let mut info = with_version(*info);
+        info.cluster = Some(ClusterInfo { leader, ..ClusterInfo::default() });
+        response::StreamInfoPage { page, info: Some(info) }
     });
 }
 
@@ -128,7 +139,7 @@ pub(super) fn get_message(ctx: Ctx, outgoing: &mut Outgoing, name: &str) {
 }
 
 pub(super) fn delete_message(ctx: Ctx, outgoing: &mut Outgoing, name: &str) {
-    if ctx.request.message.payload.is_empty() {
+    if !ctx.has_body() {
         return ctx.answer::<response::MsgDelete>(outgoing, Err(ErrorCode::BAD_REQUEST.into()));
     }
     let asked = ctx.body::<MsgDelete>().and_then(|body| Ok((body, ctx.stream(name)?)));

@@ -6,6 +6,7 @@ use api::ApiError;
 use api::error::jetstream::ErrorCode;
 use bytes::Bytes;
 use jetstream::meta::META_GROUP;
+use jetstream::source::Sourced;
 use jetstream::stream::{Incoming, Publish};
 use jetstream::{Request, Token};
 use multiraft::{GroupId, Position};
@@ -26,6 +27,7 @@ impl Shard {
             Input::Ack { group, message } => self.ack(group, &message),
             Input::FlowControl { group, message } => self.flow_control(group, &message),
             Input::DirectGet { group, message } => self.direct_get(group, &message),
+            Input::Sourced { group, inbox, message } => self.sourced(group, inbox, message),
             Input::Request { group, request, respond } => {
                 let Some(hosted) = self.hosted.get_mut(&group) else {
                     respond.call(&mut self.outgoing, Err(ErrorCode::STREAM_NOT_FOUND.into()));
@@ -81,6 +83,16 @@ impl Shard {
         self.touch(group);
     }
 
+    fn sourced(&mut self, group: u64, inbox: u64, message: Inbound) {
+        let Some(hosted) = self.hosted.get_mut(&group) else { return };
+        let Inbound { subject, reply, headers, payload, .. } = message;
+        let sourced = Sourced { subject, reply, headers, payload };
+        hosted.with(&mut self.outgoing, self.now, |stream, outside, effects| {
+            stream.handle_sourced(outside, effects, inbox, sourced);
+        });
+        self.touch(group);
+    }
+
     fn pull(&mut self, group: u64, message: &Inbound) {
         let Some(hosted) = self.hosted.get_mut(&group) else { return };
         let Some(consumer) = last_token(&message.subject) else { return };
@@ -109,7 +121,7 @@ impl Shard {
     /// A direct get. What is wrong with it is told by status, in the place of a message.
     fn direct_get(&mut self, group: u64, message: &Inbound) {
         let (Some(hosted), Some(reply)) = (self.hosted.get_mut(&group), &message.reply) else { return };
-        match direct::read(&hosted.entry.name, message) {
+        match direct::read(message) {
             Ok(request) => {
                 let token = Token(0);
                 let request = Request::DirectGet { reply: reply.clone(), request: Box::new(request) };

@@ -13,6 +13,7 @@ use store::Timestamp;
 
 use super::{Outgoing, Respond};
 use crate::jetstream::directory::StreamEntry;
+use crate::jetstream::sources::Subscriptions;
 use crate::net::sink::Account;
 
 /// Where a stream is with its checkpoint.
@@ -61,6 +62,8 @@ pub struct Hosted {
     pub touched: bool,
     /// Why it takes no more changes, if it does not.
     pub failed: Option<Arc<str>>,
+    /// What its mirror and sources listen to.
+    pub sources: Subscriptions,
     next_token: u64,
 }
 
@@ -111,6 +114,7 @@ impl Hosted {
             deadline: None,
             touched: false,
             failed: None,
+            sources: Subscriptions::default(),
             next_token: 0,
         }
     }

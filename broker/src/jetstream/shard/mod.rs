@@ -86,6 +86,15 @@ pub enum Input {
         /// The request.
         message: Inbound,
     },
+    /// Something for a mirror or source.
+    Sourced {
+        /// Group of the stream.
+        group: u64,
+        /// Number of the subscription that it came over.
+        inbox: u64,
+        /// The message.
+        message: Inbound,
+    },
     /// A request that the stream answers itself.
     Request {
         /// Group of the stream.

@@ -6,8 +6,8 @@ use api::error::jetstream::ErrorCode;
 use api::jetstream::request::StreamInfoDetails;
 use api::jetstream::stream::Storage;
 use jetstream::stream::facts::Identity;
-use jetstream::{Request, Stream};
-use multiraft::GroupId;
+use jetstream::{Request, Stream, Token};
+use multiraft::{GroupId, Position};
 use store::Timestamp;
 use store::stream::{MemoryStore, Recovered, StreamStore};
 
@@ -67,9 +67,16 @@ impl Shard {
     }
 
     /// Starts the group of a stream.
-    fn host(&mut self, stream: Stream, durable: bool, spec: StreamSpec) {
+    fn host(&mut self, mut stream: Stream, durable: bool, spec: StreamSpec) {
         let group = spec.entry.group;
-        let (start, lost) = recover::start(spec.log.unwrap_or_default(), stream.applied());
+        let log = spec.log.unwrap_or_default();
+        let logged = log.last();
+        let (start, lost) = recover::start(log, stream.applied());
+        if durable && logged < start.applied {
+            // The log lost the end of what the checkpoint covers, as it may without syncs: it has to know where the group goes on.
+            let Position { index, term } = start.snapshot;
+            self.records.push(Record::Released { group, index, term });
+        }
         if let Some(lost) = lost {
             self.shared.health.damaged(spec.entry.account.account.name(), &spec.entry.name, &lost);
             tracing::error!(
@@ -77,6 +84,12 @@ impl Shard {
                 spec.entry.account.account.name(),
                 spec.entry.name
             );
+            // What is left is where the stream goes on from, also after the next crash: nothing is acknowledged before that is on disk.
+            stream.cover(start.applied);
+            let renewed = stream.checkpoint().and_then(|job| stream.checkpoint_done(job()));
+            if let Err(error) = renewed {
+                return self.open_failed(&spec.entry, spec.respond, &error.to_string());
+            }
         }
         self.hosted.insert(group, Hosted::new(stream, spec.entry, durable, spec.respond));
         let started = self.node.add_group(GroupId(group), start);
@@ -116,6 +129,18 @@ impl Shard {
             hosted.stream.consumers().map(|consumer| (consumer.name().into(), Arc::clone(consumer.config())));
         hosted.entry.consumers.write().extend(known);
         hosted.entry.subscribe(&self.shared);
+        let config = hosted.entry.config.load_full();
+        if *config != **hosted.stream.config() {
+            // The catalogue took an update that the stream did not hear of any more.
+            hosted.with(&mut self.outgoing, self.now, |stream, outside, effects| {
+                stream.handle_request(
+                    outside,
+                    effects,
+                    Token(0),
+                    Request::UpdateStream(Box::new((*config).clone())),
+                );
+            });
+        }
         let Some(respond) = hosted.respond.take() else { return };
         let token = hosted.token(respond);
         hosted.with(&mut self.outgoing, self.now, |stream, outside, effects| {
@@ -131,7 +156,8 @@ impl Shard {
             hosted.effects.proposal.clear();
         }
         self.carry_out(group);
-        let Some(hosted) = self.hosted.remove(&group) else { return };
+        let Some(mut hosted) = self.hosted.remove(&group) else { return };
+        hosted.sources.close_all(&self.shared, &hosted.entry);
         if let Some(deadline) = hosted.deadline {
             self.deadlines.remove(&(deadline, group));
         }

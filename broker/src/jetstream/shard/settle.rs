@@ -1,5 +1,7 @@
 //! Second half of a turn: commands go to their groups, committed ones are applied, effects are carried out, until nothing is left to do.
 
+use std::sync::atomic::Ordering::Relaxed;
+
 use jetstream::consumer::Budget;
 use jetstream::effect::Effect;
 use multiraft::{Entry, GroupId, HardState, Output, Position as Place, Role, Ticket};
@@ -111,6 +113,13 @@ impl Shard {
                 }
                 Effect::Watch(subject) => watch::add(&hosted.entry, subject),
                 Effect::Unwatch(subject) => watch::remove(&hosted.entry, &subject),
+                Effect::Subscribe { inbox, subject } => {
+                    hosted.sources.open(&self.shared, &hosted.entry, inbox, &subject);
+                }
+                Effect::Unsubscribe(inbox) => hosted.sources.close(&self.shared, &hosted.entry, inbox),
+                Effect::AnswerForOrigin(answers) => {
+                    hosted.entry.answers_for_origin.store(answers, Relaxed);
+                }
                 Effect::CheckpointSoon => self.begin_checkpoint(group),
                 Effect::Damaged(text) => self.report_damage(group, &text),
                 Effect::ConsumerAdded(name, config) => {

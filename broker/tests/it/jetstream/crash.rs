@@ -75,7 +75,7 @@ async fn rounds(rounds: u32) {
     let mut js = JetStream::connect(&server).await;
     let load = Load::create(&mut js).await;
     let mut random = rand::random::<u64>();
-    println!("seed {random}");
+    eprintln!("seed {random}");
     for round in 0..rounds {
         let mut loads = load.start(&server, round).await;
         random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
@@ -94,7 +94,7 @@ async fn rounds(rounds: u32) {
         js.ok("STREAM.MSG.DELETE.LOG", json!({"seq": sequence})).await;
     }
     let (acknowledged, confirmed) = (load.log.acknowledged(), load.work.confirmed());
-    println!("{acknowledged} acknowledged in LOG, {confirmed} confirmed in WORK");
+    eprintln!("{acknowledged} acknowledged in LOG, {confirmed} confirmed in WORK");
     assert!(
         acknowledged > rounds as usize && confirmed > 0,
         "there was no load: {acknowledged}, {confirmed}"

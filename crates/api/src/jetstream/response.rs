@@ -126,6 +126,8 @@ success! {
     StreamRemovePeer = "stream_remove_peer_response",
     /// A stream moves from a server.
     StreamEvacuatePeer = "stream_evacuate_peer_response",
+    /// A move of a stream was called off.
+    StreamCancelMove = "stream_cancel_move_response",
     /// The leader of a stream stepped down.
     StreamLeaderStepdown = "stream_leader_stepdown_response",
     /// A consumer was deleted.
