@@ -4,6 +4,7 @@
 
 use std::sync::Arc;
 
+use api::jetstream::consumer::AckPolicy;
 use tokio::sync::mpsc;
 
 use super::api::ApiRequest;
@@ -151,6 +152,16 @@ impl ApiSink {
         };
         let mut tokens = subject::tokens(rest).skip(skip);
         let Some(stream) = tokens.next().and_then(|name| self.account.stream(name)) else { return false };
+        let consumer = tokens.next().and_then(|name| std::str::from_utf8(name).ok());
+        // Of the other policies nothing is acknowledged, and nobody listens.
+        let listens = consumer.is_some_and(|consumer| {
+            let consumers = stream.consumers.read();
+            let policy = consumers.get(consumer).map(|config| config.ack_policy);
+            matches!(policy, Some(AckPolicy::All | AckPolicy::Explicit))
+        });
+        if !listens {
+            return false;
+        }
         self.hand_over(&stream, message, |group| Input::Ack { group, message: Inbound::copy(message, None) })
     }
 

@@ -36,27 +36,27 @@ impl Watchers {
         watchers
     }
 
-    fn tell(watchers: &[Watcher], subject: &Bytes, has: bool) {
+    fn tell(watchers: &[Watcher], subject: &Bytes) {
         for watcher in watchers {
-            watcher.inbox.push(Input::Interest { group: watcher.group, subject: subject.clone(), has });
+            watcher.inbox.push(Input::Interest { group: watcher.group, subject: subject.clone() });
         }
     }
 }
 
 impl Announce for Watchers {
-    fn interest(&self, _account: &str, subject: &[u8], _queue: Option<&[u8]>, count: u32) {
+    fn interest(&self, _account: &str, subject: &[u8], _queue: Option<&[u8]>, _count: u32) {
         let subjects = self.subjects.lock();
         if subjects.is_empty() {
             return;
         }
         if !subject::has_wildcard(subject) {
             if let Some((subject, watchers)) = subjects.get_key_value(subject) {
-                Self::tell(watchers, subject, count > 0);
+                Self::tell(watchers, subject);
             }
             return;
         }
         for (watched, watchers) in subjects.iter().filter(|(watched, _)| subject::matches(watched, subject)) {
-            Self::tell(watchers, watched, count > 0);
+            Self::tell(watchers, watched);
         }
     }
 

@@ -33,6 +33,10 @@ impl Outside for World {
         Timestamp(self.now)
     }
 
+    fn has_group_interest(&self, subject: &[u8], _group: &[u8]) -> bool {
+        self.has_interest(subject)
+    }
+
     fn has_interest(&self, _: &[u8]) -> bool {
         true
     }

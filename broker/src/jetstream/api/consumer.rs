@@ -35,6 +35,7 @@ pub(super) fn create_durable(ctx: Ctx, outgoing: &mut Outgoing, stream: &str, na
         if request.config.durable_name != name {
             return Err(ErrorCode::CONSUMER_DURABLE_NAME_NOT_MATCH_SUBJECT.into());
         }
+        check_name(name)?;
         name.clone_into(&mut request.config.name);
         Ok(request)
     });
@@ -46,7 +47,17 @@ fn read(ctx: &Ctx, stream: &str) -> Result<CreateConsumerRequest, ApiError> {
     if request.stream_name != stream {
         return Err(ErrorCode::STREAM_MISMATCH.into());
     }
+    if request.config.num_replicas > 1 {
+        return Err(ErrorCode::STREAM_REPLICAS_NOT_SUPPORTED.into());
+    }
     Ok(request)
+}
+
+fn check_name(name: &str) -> Result<(), ApiError> {
+    if api::jetstream::name::has_path_separator(name) {
+        return Err(ErrorCode::CONSUMER_NAME_CONTAINS_PATH_SEPARATORS.into());
+    }
+    Ok(())
 }
 
 /// What subject and body say of name and filter has to agree.
@@ -65,6 +76,7 @@ fn check(
     if !config.durable_name.is_empty() && config.durable_name != name {
         return Err(ErrorCode::CONSUMER_DURABLE_NAME_NOT_MATCH_SUBJECT.into());
     }
+    check_name(name)?;
     name.clone_into(&mut config.name);
     let Some(filter) = filter else { return Ok(()) };
     if !config.filter_subjects.is_empty() {

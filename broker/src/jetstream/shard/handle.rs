@@ -40,10 +40,10 @@ impl Shard {
                 self.touch(group);
             }
             Input::Refuse { group, reply } => self.refuse(group, &reply),
-            Input::Interest { group, subject, has } => {
+            Input::Interest { group, subject } => {
                 let Some(hosted) = self.hosted.get_mut(&group) else { return };
                 hosted.with(&mut self.outgoing, self.now, |stream, outside, effects| {
-                    stream.handle_interest(outside, effects, &subject, has);
+                    stream.handle_interest(outside, effects, &subject);
                 });
                 self.touch(group);
             }

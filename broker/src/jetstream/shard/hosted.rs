@@ -84,6 +84,10 @@ impl Outside for View<'_> {
         self.outgoing.borrow_mut().has_interest(self.account, subject)
     }
 
+    fn has_group_interest(&self, subject: &[u8], group: &[u8]) -> bool {
+        self.outgoing.borrow_mut().has_group_interest(self.account, subject, group)
+    }
+
     fn random(&mut self) -> u64 {
         self.outgoing.get_mut().random()
     }

@@ -104,14 +104,12 @@ pub enum Input {
         /// What to do with the answer.
         respond: Respond,
     },
-    /// Interest in a watched subject appeared or went.
+    /// Interest in a watched subject changed.
     Interest {
         /// Group of the stream whose consumer watches it.
         group: u64,
         /// The subject.
         subject: Bytes,
-        /// Is there interest now?
-        has: bool,
     },
     /// What was written is on stable storage.
     Persisted {

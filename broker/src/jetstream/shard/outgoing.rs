@@ -8,7 +8,7 @@ use routing::random::Random;
 
 use crate::net::dispatch::{Dispatch, Finished, Message, Tally, remove_finished};
 use crate::net::flush::DirtySet;
-use crate::net::sink::{Account, Sink};
+use crate::net::sink::{Account, Sink, Subscription};
 use crate::server::Server;
 
 /// A message as the shard hands it over.
@@ -94,10 +94,21 @@ impl Outgoing {
         receivers
     }
 
-    /// Does anybody subscribe to this literal subject?
+    /// Does anybody subscribe to this literal subject? JetStream's own ear does not count.
     pub fn has_interest(&mut self, account: &Account, subject: &[u8]) -> bool {
-        let plans = plans_of(&mut self.plans, account);
-        !plans.cache.get(&account.interest, subject).is_empty()
+        let plan = plans_of(&mut self.plans, account).cache.get(&account.interest, subject);
+        let is_own = |subscription: &Arc<Subscription>| matches!(subscription.sink, Sink::Api(_));
+        !plan.is_empty()
+            && !(plan.plain.iter().all(is_own)
+                && plan.groups.is_empty()
+                && plan.routes.is_empty()
+                && plan.services.is_empty())
+    }
+
+    /// Does a member of this queue group subscribe to this literal subject?
+    pub fn has_group_interest(&mut self, account: &Account, subject: &[u8], group: &[u8]) -> bool {
+        let plan = plans_of(&mut self.plans, account).cache.get(&account.interest, subject);
+        plan.groups.iter().any(|known| *known.name == *group)
     }
 
     /// Does anybody subscribe to this very subject, not to a pattern that it matches? Peers do not say which, so their interest counts.

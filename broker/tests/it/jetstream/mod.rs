@@ -22,11 +22,15 @@ macro_rules! transcripts {
     };
 }
 
+mod ack;
 mod api;
+mod consumer;
 mod crash;
 mod direct;
 mod messages;
 mod publish;
+mod pull;
+mod push;
 mod snapshot;
 mod snapshot_cli;
 mod snapshot_refused;

@@ -58,6 +58,7 @@ impl Consumer {
             pinned_client_id: pin.map(|pin| pin.id.to_string()).unwrap_or_default(),
             pinned_ts: pin.map_or(Time::ZERO, |pin| time(pin.since)),
         };
-        self.config.priority_groups.iter().map(state).collect()
+        // Of several groups only the first one is ever used.
+        self.config.priority_groups.iter().take(1).map(state).collect()
     }
 }

@@ -102,6 +102,7 @@ impl Consumer {
     /// Begins to watch the deliver subject.
     pub(super) fn start_push(&mut self, ctx: &mut Context<'_>, now: Timestamp) {
         let replay_to = if self.settings.replay_original { ctx.store.state().last_sequence } else { 0 };
+        let is_heard = self.is_heard(ctx);
         let Some(lead) = &mut self.lead else { return };
         lead.pace.replay_to = replay_to;
         if self.config.is_pull() {
@@ -112,16 +113,26 @@ impl Consumer {
         let flow = Flow { window: WINDOW_START, outstanding: 0, open: None, covered: 0 };
         lead.push = Some(Box::new(Push {
             subject: subject.clone(),
-            active: ctx.outside.has_interest(&subject),
+            active: is_heard,
             heartbeat_at: (silence > 0).then(|| Timestamp(now.0.saturating_add(silence))),
             flow: self.config.flow_control.then_some(flow),
         }));
         ctx.effects.push(Effect::Watch(subject));
     }
 
-    /// Interest in the deliver subject came or went.
-    pub fn handle_interest(&mut self, ctx: &mut Context<'_>, present: bool) {
-        let now = ctx.outside.now();
+    /// Does somebody listen who may get its messages: a member of its deliver group, if it has one?
+    fn is_heard(&self, ctx: &Context<'_>) -> bool {
+        let (subject, group) = (self.config.deliver_subject.as_bytes(), self.config.deliver_group.as_bytes());
+        if group.is_empty() {
+            ctx.outside.has_interest(subject)
+        } else {
+            ctx.outside.has_group_interest(subject, group)
+        }
+    }
+
+    /// Interest in the deliver subject changed.
+    pub fn handle_interest(&mut self, ctx: &mut Context<'_>) {
+        let (now, present) = (ctx.outside.now(), self.is_heard(ctx));
         let Some(lead) = &mut self.lead else { return };
         let Some(push) = &mut lead.push else { return };
         if push.active == present {

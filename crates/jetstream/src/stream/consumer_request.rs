@@ -14,6 +14,7 @@ use api::jetstream::consumer::{
     upgrade_sourcing,
 };
 use api::jetstream::limits::{AccountLimits, ServerLimits, tier_name};
+use api::jetstream::metadata;
 use api::jetstream::response::ConsumerPause;
 use bytes::Bytes;
 use store::stream::Filter;
@@ -285,6 +286,8 @@ impl Stream {
         };
         let mut config = (**consumer.config()).clone();
         config.pause_until = (!until.is_zero()).then_some(until);
+        let level = metadata::consumer_level(&config);
+        metadata::set_required_level(&mut config.metadata, level);
         let config =
             serde_json::to_vec(&config).map_err(|error| ErrorCode::CONSUMER_CREATE.because(error))?;
         let command = Command::UpdateConsumer { id, time: outside.now(), config: &config };
@@ -367,6 +370,10 @@ impl Stream {
                 let config: Arc<ConsumerConfig> = Arc::new(serde_json::from_slice(config)?);
                 let (consumers, mut ctx) = self.split(outside, effects);
                 let updated = consumers.update(&mut ctx, *id, |consumer, ctx| consumer.update(ctx, config));
+                if let Some(consumer) = consumers.get(*id) {
+                    let config = Arc::clone(consumer.config());
+                    ctx.effects.push(Effect::ConsumerAdded(consumer.name().into(), config));
+                }
                 if let Some((result, before)) = updated {
                     result?;
                     self.sweep(outside, effects, &before)?;

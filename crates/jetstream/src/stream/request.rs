@@ -164,17 +164,11 @@ impl Stream {
         }
     }
 
-    /// Interest in a watched subject came or went.
-    pub fn handle_interest(
-        &mut self,
-        outside: &mut dyn Outside,
-        effects: &mut Effects,
-        subject: &[u8],
-        present: bool,
-    ) {
+    /// Interest in a watched subject changed.
+    pub fn handle_interest(&mut self, outside: &mut dyn Outside, effects: &mut Effects, subject: &[u8]) {
         let (consumers, mut ctx) = self.split(outside, effects);
         for id in consumers.delivering_to(subject) {
-            consumers.call(&mut ctx, id, |consumer, ctx| consumer.handle_interest(ctx, present));
+            consumers.call(&mut ctx, id, |consumer, ctx| consumer.handle_interest(ctx));
         }
         let unused = self.consumers.take_unused();
         self.propose_unused(effects, unused);

@@ -39,6 +39,10 @@ impl Outside for World {
         self.now
     }
 
+    fn has_group_interest(&self, subject: &[u8], _group: &[u8]) -> bool {
+        self.has_interest(subject)
+    }
+
     fn has_interest(&self, subject: &[u8]) -> bool {
         self.interest.contains(subject)
     }

@@ -143,11 +143,11 @@ impl Script {
         match (verb, words) {
             ("interest", [subject]) => {
                 harness.world.interest.insert(subject.as_bytes().into());
-                harness.with(|consumer, ctx| consumer.handle_interest(ctx, true));
+                harness.with(|consumer, ctx| consumer.handle_interest(ctx));
             }
             ("gone", [subject]) => {
                 harness.world.interest.remove(subject.as_bytes());
-                harness.with(|consumer, ctx| consumer.handle_interest(ctx, false));
+                harness.with(|consumer, ctx| consumer.handle_interest(ctx));
             }
             ("delete", [sequence]) => {
                 let reason = RemoveReason::Deleted;

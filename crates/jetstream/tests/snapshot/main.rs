@@ -30,6 +30,10 @@ impl Outside for World {
         NOW
     }
 
+    fn has_group_interest(&self, subject: &[u8], _group: &[u8]) -> bool {
+        self.has_interest(subject)
+    }
+
     fn has_interest(&self, _subject: &[u8]) -> bool {
         false
     }

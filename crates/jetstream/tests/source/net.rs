@@ -34,6 +34,10 @@ impl Outside for World {
         Timestamp(self.now)
     }
 
+    fn has_group_interest(&self, subject: &[u8], _group: &[u8]) -> bool {
+        self.has_interest(subject)
+    }
+
     fn has_interest(&self, subject: &[u8]) -> bool {
         self.interest.contains(subject)
     }
@@ -313,9 +317,8 @@ impl Net {
         let before = std::mem::replace(&mut self.world.interest, now.clone());
         for subject in before.symmetric_difference(&now) {
             for name in self.names() {
-                let has = now.contains(subject);
                 self.with(&name, |stream, outside, effects| {
-                    stream.handle_interest(outside, effects, subject, has);
+                    stream.handle_interest(outside, effects, subject);
                 });
             }
         }

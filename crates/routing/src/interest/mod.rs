@@ -234,10 +234,11 @@ impl<S: Clone + PartialEq> Interest<S> {
         let mut inner = self.inner.write();
         let queue = subscription.queue.as_deref();
         inner.subscriptions.insert(&subscription.subject, queue, Arc::clone(subscription))?;
+        // Before anybody is told: who hears of it and looks must not take an old plan for a new one.
+        self.generation.fetch_add(1, Ordering::Release);
         if subscription.side.is_announced() {
             inner.announce(account, subscription, 1);
         }
-        self.generation.fetch_add(1, Ordering::Release);
         Ok(())
     }
 
@@ -257,10 +258,10 @@ impl<S: Clone + PartialEq> Interest<S> {
         let same = |other: &Arc<Subscription<S>>| Arc::ptr_eq(other, subscription);
         let removed = inner.subscriptions.remove(&subscription.subject, queue, same).is_some();
         if removed {
+            self.generation.fetch_add(1, Ordering::Release);
             if subscription.side.is_announced() {
                 inner.announce(account, subscription, -1);
             }
-            self.generation.fetch_add(1, Ordering::Release);
         }
         removed
     }

@@ -1,0 +1,25 @@
+//! Pulling: batches, waiting, heartbeats, limits, and every status.
+
+transcripts! { "pull":
+    batches,
+    no_wait,
+    no_wait_with_expires,
+    expires,
+    waits_for_messages,
+    heartbeats,
+    bad_requests,
+    max_bytes,
+    caps,
+    max_waiting,
+    several_waiting,
+    max_ack_pending,
+    pending_freed_by_delete,
+    push_consumer,
+    requester_gone,
+    headers_only,
+    pending_counts,
+    start_below_first,
+    last_per_subject_in_memory,
+    replay_original,
+    group_fields_on_a_plain_consumer,
+}
