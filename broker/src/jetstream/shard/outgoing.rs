@@ -98,11 +98,8 @@ impl Outgoing {
     pub fn has_interest(&mut self, account: &Account, subject: &[u8]) -> bool {
         let plan = plans_of(&mut self.plans, account).cache.get(&account.interest, subject);
         let is_own = |subscription: &Arc<Subscription>| matches!(subscription.sink, Sink::Api(_));
-        !plan.is_empty()
-            && !(plan.plain.iter().all(is_own)
-                && plan.groups.is_empty()
-                && plan.routes.is_empty()
-                && plan.services.is_empty())
+        let others = !plan.groups.is_empty() || !plan.routes.is_empty() || !plan.services.is_empty();
+        others || !plan.plain.iter().all(is_own)
     }
 
     /// Does a member of this queue group subscribe to this literal subject?
