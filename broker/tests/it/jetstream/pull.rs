@@ -1,6 +1,7 @@
 //! Pulling: batches, waiting, heartbeats, limits, and every status.
 
 transcripts! { "pull":
+    no_wait_ends_with_a_heartbeat,
     batches,
     no_wait,
     no_wait_with_expires,

@@ -12,6 +12,9 @@ use super::lead::{Idle, put_decimal, send_status};
 use super::state::Position;
 use super::{Consumer, Context};
 
+/// Header block for a request that does not wait when there is nothing to deliver.
+const NO_MESSAGES: &[u8] = b"NATS/1.0 404 No Messages\r\n\r\n";
+
 /// Pull requests that wait at one consumer, whatever its configuration says.
 const WAITING_MAX: usize = 1 << 20;
 /// Places for requests that a consumer keeps when none waits.
@@ -184,6 +187,7 @@ impl Pulls {
     /// Sends heartbeats and ends what is over.
     pub(super) fn handle_timeout(&mut self, ctx: &mut Context<'_>, now: Timestamp, last: Position) {
         self.sweep(ctx, now);
+        self.end_served_no_wait(ctx, now);
         self.timeout = None;
         for index in 0..self.waiting.len() {
             let pull = &mut self.waiting[index];
@@ -197,6 +201,21 @@ impl Pulls {
         }
     }
 
+    /// A request that does not wait, got something and has nothing more for the time of a heartbeat ends, whatever holds the next message back.
+    fn end_served_no_wait(&mut self, ctx: &mut Context<'_>, now: Timestamp) {
+        let mut index = 0;
+        while self.no_wait > 0 && index < self.waiting.len() {
+            let pull = &self.waiting[index];
+            let silent = pull.heartbeat_at.is_some_and(|due| due <= now);
+            if !pull.no_wait || pull.delivered == 0 || !silent {
+                index += 1;
+                continue;
+            }
+            let Some(pull) = self.take(index) else { break };
+            send_status(ctx, pull.reply, NO_MESSAGES);
+        }
+    }
+
     /// There is nothing to deliver: requests that do not wait end.
     pub(super) fn end_no_wait(&mut self, ctx: &mut Context<'_>) {
         let mut index = 0;
@@ -207,7 +226,7 @@ impl Pulls {
                 continue;
             }
             let Some(pull) = self.take(index) else { break };
-            send_status(ctx, pull.reply, &b"NATS/1.0 404 No Messages\r\n\r\n"[..]);
+            send_status(ctx, pull.reply, NO_MESSAGES);
         }
     }
 
