@@ -355,6 +355,10 @@ impl Restore {
         let ttl = known.ttl.map(Ttl::parse).transpose().map_err(|code| RestoreError::Ttl(code.into()))?;
         let own = ttl.map_or(Expiry::MaxAge, |ttl| ttl.expiry(timestamp));
         self.last = sequence;
+        // A source goes on behind what the archive has of it, whatever becomes of the message here.
+        if !stream.positions.is_empty() {
+            stream.note_source(headers);
+        }
         if let Expiry::At(time) = own
             && time <= outside.now()
         {

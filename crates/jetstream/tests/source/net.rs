@@ -9,8 +9,11 @@ use bytes::Bytes;
 use jetstream::consumer::Budget;
 use jetstream::effect::{Deliver, Effect, Effects, Send};
 use jetstream::limits::Limits;
+use jetstream::snapshot::archive::MAGIC;
+use jetstream::snapshot::{Entry, Image, Packer};
 use jetstream::source::{Sourced, identity};
 use jetstream::stream::facts::Identity;
+use jetstream::stream::restore::Restore;
 use jetstream::stream::{Incoming, Publish};
 use jetstream::{Outside, Request, Response, Stream, Token};
 use store::Timestamp;
@@ -155,6 +158,42 @@ impl Net {
         }
         assert!(node.stream.failure().is_none(), "{:?}", node.stream.failure());
         self.with(name, |stream, outside, effects| stream.lead(outside, effects));
+        self.settle();
+    }
+
+    /// Takes a stream with its messages away; they come back with `restore`.
+    pub(crate) fn archive(&mut self, name: &str) -> Vec<u8> {
+        let stream = self.stream(name);
+        let image = Image::new(stream, false);
+        let mut entries = vec![image.state_entry(1).expect("state")];
+        let messages = Image::messages(stream, (image.first, image.last), usize::MAX).expect("messages");
+        entries.extend(messages.into_iter().map(Entry::from));
+        entries.push(Entry::default());
+        let mut content = MAGIC.to_vec();
+        for entry in &entries {
+            entry.encode_head(&mut content);
+            content.extend_from_slice(&entry.headers);
+            content.extend_from_slice(&entry.payload);
+        }
+        let (mut packer, mut archive) = (Packer::default(), Vec::new());
+        packer.write(&content, &mut archive);
+        packer.flush(&mut archive);
+        self.delete(name);
+        archive
+    }
+
+    /// Makes a stream from an archive.
+    pub(crate) fn restore(&mut self, config: &str, archive: &[u8]) {
+        let config: StreamConfig = serde_json::from_str(config).expect("configuration");
+        let created = Timestamp(self.world.now);
+        let mut restore = Restore::new(open(&config, created), 1 << 20);
+        restore.push(archive);
+        while restore.advance(&mut self.world).expect("archive") {}
+        restore.finish(&mut self.world).expect("archive");
+        let (stream, name) = (restore.into_stream(), config.name.clone());
+        let node = Node { stream, effects: Effects::default(), log: Vec::new(), config, created };
+        self.nodes.insert(name.clone(), node);
+        self.with(&name, |stream, outside, effects| stream.lead(outside, effects));
         self.settle();
     }
 

@@ -130,6 +130,34 @@ fn restarted_source_goes_on_although_its_messages_are_gone() {
 }
 
 #[test]
+fn restored_stream_goes_on_where_its_archive_ends() {
+    let mut net = with_origin(5);
+    net.create(r#"{"name":"P","subjects":["p.>"]}"#);
+    let config = r#"{"name":"S","subjects":["s"],"sources":[{"name":"O","filter_subject":"o.>"},{"name":"P"}]}"#;
+    net.create(config);
+    net.pass(SECOND);
+    net.publish("S", "s", &[], "own");
+    let archive = net.archive("S");
+    net.publish("O", "o.6", &[], "m6");
+    net.publish("P", "p.1", &[], "p1");
+    net.pass(SECOND);
+    net.restore(config, &archive);
+    net.pass(5 * SECOND);
+    net.publish("O", "o.7", &[], "m7");
+    let mut bodies = net.bodies("S");
+    assert_eq!(bodies[..6], ["m1", "m2", "m3", "m4", "m5", "own"]);
+    assert_eq!(bodies.pop().as_deref(), Some("m7"));
+    bodies[6..].sort();
+    assert_eq!(bodies[6..], ["m6", "p1"]);
+    // What the new configuration has no place for was taken nevertheless.
+    let archive = net.archive("S");
+    net.restore(r#"{"name":"S","sources":[{"name":"O","filter_subject":"o.>"}],"max_msgs":1}"#, &archive);
+    net.publish("O", "o.8", &[], "m8");
+    net.pass(5 * SECOND);
+    assert_eq!((net.bodies("S"), net.stream("S").state().last_sequence), (vec!["m8".to_owned()], 10));
+}
+
+#[test]
 fn source_that_was_away_finds_its_place_by_its_messages() {
     let mut net = with_origin(3);
     let with = r#"{"name":"S","subjects":["s"],"sources":[{"name":"O"}]}"#;
