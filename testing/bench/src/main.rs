@@ -9,7 +9,10 @@ mod frames;
 mod measure;
 mod options;
 mod report;
+mod script;
 mod server;
+mod session;
+mod sync;
 
 use std::io::{Write, stderr, stdout};
 use std::path::PathBuf;
@@ -33,6 +36,9 @@ fn main() -> Result<()> {
         Command::Help => options::HELP.to_owned(),
         Command::Version => concat!("bench ", env!("CARGO_PKG_VERSION"), "\n").to_owned(),
         Command::Compare { programs, rounds } => compare(&options, programs, *rounds)?,
+        Command::Sync { directory } => {
+            report::markdown_single(&[("sync", sync::run(directory, options.settings.duration)?)])
+        }
         Command::Run { server, process } => run(&options, Target { address: *server, process: *process })?,
     };
     Ok(stdout().write_all(output.as_bytes())?)
@@ -76,8 +82,8 @@ fn one_round(
     for turn in 0..2 {
         let side = (round + turn) % 2;
         let program = &programs[side];
-        let server = Server::start(program, pinning)?;
-        figures[side] = case.run(server.target(), &options.settings).with_context(|| {
+        let mut server = Server::start(program, case.setup(), pinning)?;
+        figures[side] = case.run_own(&mut server, &options.settings).with_context(|| {
             format!("case {name} with {}; the server's log: {}", program.display(), server.log_tail())
         })?;
     }

@@ -80,6 +80,14 @@ fn parse_ticks(stat: &str) -> Option<u64> {
     Some(user + system)
 }
 
+/// Bytes that a process caused to be written to storage, including those the kernel has yet to write.
+pub(crate) fn written_bytes(process: u32) -> Result<u64> {
+    let path = format!("/proc/{process}/io");
+    let text = fs::read_to_string(&path).with_context(|| path.clone())?;
+    let number = text.lines().find_map(|line| line.strip_prefix("write_bytes: "));
+    number.with_context(|| format!("{path} has no write_bytes"))?.parse().with_context(|| path.clone())
+}
+
 /// Resident and proportional memory of a process.
 pub(crate) fn memory(process: u32) -> Result<Memory> {
     Ok(Memory {

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 
-use crate::cases::{ALL, Case, Settings, find};
+use crate::cases::{Case, Settings, all, find};
 
 /// What is printed for `--help` and no arguments.
 pub(crate) const HELP: &str = "\
@@ -16,16 +16,27 @@ Load generator for NATS servers.
       Starts both servers alternately, a fresh process for each case and round, and prints the figures side by side.
   bench run --server ADDRESS:PORT [--pid PID] [options] [CASE ...]
       Runs cases against a server that is running; with its process id also CPU and memory.
+  bench sync [--directory DIRECTORY] [--seconds N]
+      What the disk can do: the cost of one synced write, and synced bytes per second.
 
 Options:
   --seconds N         measured time of each case (default 3, fractions allowed, at most 60)
   --connections N     idle connections (default 10000)
   --subscriptions N   subscriptions of one connection (default 100000)
+  --messages N        stored messages that are read, deleted, restarted on (default 1000000)
+  --subjects N        subjects of one stream (default 1000000)
+  --keys N            keys of a bucket (default 100000)
+  --streams N         idle streams (default 10000)
+  --consumers N       idle consumers of one stream (default 10000)
   --pin               server and generator on one core each
   --json              JSON instead of a Markdown table
 
-Cases: publish-16 publish-128 publish-1024 deliver-16 deliver-128 deliver-1024 fan-out-5 request connections
-subscriptions. Default: all.
+Cases: core (publish-16 publish-128 publish-1024 deliver-16 deliver-128 deliver-1024 fan-out-5 request connections
+subscriptions) and jetstream (js-publish-1 js-publish-256 js-publish-4000, the same with -synced, js-memory-4000 js-fetch
+js-ordered js-ordered-pull js-push js-work-queue kv-put-1 kv-put-256 kv-get-1 kv-get-256 kv-watch js-last-per-subject
+js-multi-last js-start js-start-killed js-start-streams js-start-streams-killed js-streams js-consumers js-subjects
+js-interior). Default: all; run leaves out those that restart their server. Stores are in the directory for temporary
+files (TMPDIR), which should be on the disk that is meant.
 ";
 
 /// What to do.
@@ -35,6 +46,7 @@ pub(crate) enum Command {
     Version,
     Compare { programs: [PathBuf; 2], rounds: usize },
     Run { server: SocketAddr, process: Option<u32> },
+    Sync { directory: PathBuf },
 }
 
 /// The whole command line.
@@ -49,11 +61,24 @@ pub(crate) struct Options {
 
 const SECONDS_MAX: f64 = 60.0;
 const ROUNDS_MAX: usize = 100;
+const COUNT_MAX: u64 = 10_000_000;
+
+const DEFAULTS: Settings = Settings {
+    duration: Duration::from_secs(3),
+    connections: 10_000,
+    subscriptions: 100_000,
+    messages: 1_000_000,
+    subjects: 1_000_000,
+    keys: 100_000,
+    streams: 10_000,
+    consumers: 10_000,
+};
 
 /// Reads the arguments after the program's name.
 pub(crate) fn parse(mut arguments: impl Iterator<Item = String>) -> Result<Options> {
     let (mut ours, mut reference, mut server, mut process, mut rounds) = (None, None, None, None, 3);
-    let settings = Settings { duration: Duration::from_secs(3), connections: 10_000, subscriptions: 100_000 };
+    let mut directory = std::env::temp_dir();
+    let settings = DEFAULTS;
     let mut options =
         Options { command: Command::Help, cases: Vec::new(), settings, pin: false, json: false };
     let verb = arguments.next().unwrap_or_else(|| "--help".into());
@@ -68,21 +93,27 @@ pub(crate) fn parse(mut arguments: impl Iterator<Item = String>) -> Result<Optio
             "--seconds" => options.settings.duration = seconds(&value()?)?,
             "--connections" => options.settings.connections = number(&name, &value()?)?,
             "--subscriptions" => options.settings.subscriptions = number(&name, &value()?)?,
+            "--messages" => options.settings.messages = count(&name, &value()?)?,
+            "--subjects" => options.settings.subjects = count(&name, &value()?)?,
+            "--keys" => options.settings.keys = count(&name, &value()?)?,
+            "--streams" => options.settings.streams = count(&name, &value()?)?,
+            "--consumers" => options.settings.consumers = count(&name, &value()?)?,
+            "--directory" => directory = PathBuf::from(value()?),
             "--cases" => {
                 for case in value()?.split(',') {
-                    options.cases.push(find(case)?);
+                    options.cases.extend(find(case)?);
                 }
             }
             "--pin" => options.pin = true,
             "--json" => options.json = true,
             "--help" | "-h" => return Ok(options),
-            case if !case.starts_with('-') && verb == "run" => options.cases.push(find(case)?),
+            case if !case.starts_with('-') && verb == "run" => options.cases.extend(find(case)?),
             _ => bail!("unknown argument {name}; see bench --help"),
         }
     }
     ensure!((1..=ROUNDS_MAX).contains(&rounds), "--rounds {rounds}: 1 to {ROUNDS_MAX} are possible");
     if options.cases.is_empty() {
-        options.cases = ALL.to_vec();
+        options.cases = all().filter(|(_, case)| verb != "run" || !case.restarts()).collect();
     }
     options.command = match verb.as_str() {
         "compare" => {
@@ -90,6 +121,7 @@ pub(crate) fn parse(mut arguments: impl Iterator<Item = String>) -> Result<Optio
             Command::Compare { programs, rounds }
         }
         "run" => Command::Run { server: server.context("--server is missing")?, process },
+        "sync" => Command::Sync { directory },
         "--help" | "-h" | "help" => Command::Help,
         "--version" => Command::Version,
         _ => bail!("unknown command {verb}; see bench --help"),
@@ -102,6 +134,13 @@ fn number<T: std::str::FromStr<Err: std::error::Error + Send + Sync + 'static>>(
     text: &str,
 ) -> Result<T> {
     text.parse().with_context(|| format!("{name} {text}"))
+}
+
+/// A number of things of which there are some, and not more than names have digits for.
+fn count(name: &str, text: &str) -> Result<u64> {
+    let count = number(name, text)?;
+    ensure!((2..=COUNT_MAX).contains(&count), "{name} {text}: 2 to {COUNT_MAX} are possible");
+    Ok(count)
 }
 
 fn seconds(text: &str) -> Result<Duration> {
@@ -133,7 +172,9 @@ mod tests {
         let options = read("run --server 127.0.0.1:4222 publish-16 --pin").unwrap();
         assert_eq!(options.cases.len(), 1);
         assert!(options.pin);
-        assert_eq!(read("run --server 127.0.0.1:4222").unwrap().cases.len(), ALL.len());
+        assert_eq!(read("run --server 127.0.0.1:4222").unwrap().cases.len(), all().count() - 4);
+        assert_eq!(read("compare --ours a --reference b").unwrap().cases.len(), all().count());
+        assert!(matches!(read("sync --directory /x").unwrap().command, Command::Sync { .. }));
     }
 
     #[test]
@@ -146,6 +187,7 @@ mod tests {
             ("run --server 127.0.0.1:1 --seconds NaN", "at most 60"),
             ("compare --ours a --reference b --rounds 0", "--rounds 0"),
             ("compare --ours", "--ours needs a value"),
+            ("run --server 127.0.0.1:1 --keys 1", "--keys 1: 2 to"),
             ("compare word", "unknown argument word"),
             ("fly", "unknown command fly"),
         ] {
@@ -157,6 +199,7 @@ mod tests {
     #[test]
     fn help_lists_every_case() {
         assert!(matches!(read("").unwrap().command, Command::Help));
-        assert!(ALL.iter().all(|(name, _)| HELP.contains(name)));
+        let named = |(name, _): &(&str, Case)| HELP.contains(name.strip_suffix("-synced").unwrap_or(name));
+        assert!(all().all(|case| named(&case)));
     }
 }

@@ -2,6 +2,7 @@
 
 mod connections;
 mod deliver;
+mod jetstream;
 mod publish;
 mod request;
 mod subscriptions;
@@ -10,10 +11,14 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 
+use self::jetstream::{JetStream, Storage};
 use crate::measure::{Measure, Target};
+use crate::server::{Server, Setup, Stop};
 
 /// The subject of the plain cases: three tokens, as applications have them.
 const SUBJECT: &str = "bench.sensor.42";
+/// No case that runs for a time stores more than this: half a gigabyte.
+const STREAM_MESSAGES_MAX: u64 = 3_000_000;
 
 /// How much of each case is done.
 #[derive(Clone, Copy, Debug)]
@@ -24,6 +29,16 @@ pub(crate) struct Settings {
     pub(crate) connections: usize,
     /// Subscriptions of the one connection that has many.
     pub(crate) subscriptions: usize,
+    /// Messages of the stream that is read, deleted from, or restarted on.
+    pub(crate) messages: u64,
+    /// Subjects of a stream that has very many.
+    pub(crate) subjects: u64,
+    /// Keys of a bucket.
+    pub(crate) keys: u64,
+    /// Streams of a server that has very many.
+    pub(crate) streams: u64,
+    /// Consumers of a stream that has very many.
+    pub(crate) consumers: u64,
 }
 
 impl Settings {
@@ -46,10 +61,17 @@ pub(crate) enum Case {
     Connections,
     /// Very many subscriptions on one connection.
     Subscriptions,
+    /// Something with streams.
+    JetStream(JetStream),
 }
 
-/// All cases by name, in the order of the table.
-pub(crate) const ALL: [(&str, Case); 10] = [
+/// A stream publish of a table row.
+const fn stored(storage: Storage, window: usize, setup: Setup) -> Case {
+    Case::JetStream(JetStream::Publish { storage, window, setup })
+}
+
+/// Cases that have nothing to do with streams, by name, in the order of the table.
+pub(crate) const CORE: [(&str, Case); 10] = [
     ("publish-16", Case::Publish { size: 16 }),
     ("publish-128", Case::Publish { size: 128 }),
     ("publish-1024", Case::Publish { size: 1024 }),
@@ -62,14 +84,73 @@ pub(crate) const ALL: [(&str, Case); 10] = [
     ("subscriptions", Case::Subscriptions),
 ];
 
-/// The case of this name.
-pub(crate) fn find(name: &str) -> Result<(&'static str, Case)> {
-    let names = || ALL.map(|(name, _)| name).join(", ");
-    let found = ALL.iter().find(|(known, _)| *known == name);
-    found.copied().with_context(|| format!("unknown case {name}; known: {}", names()))
+/// Cases with streams, by name, in the order of the table.
+pub(crate) const JETSTREAM: [(&str, Case); 27] = [
+    ("js-publish-1", stored(Storage::File, 1, Setup::JetStream)),
+    ("js-publish-256", stored(Storage::File, 256, Setup::JetStream)),
+    ("js-publish-4000", stored(Storage::File, 4000, Setup::JetStream)),
+    ("js-publish-1-synced", stored(Storage::File, 1, Setup::Synced)),
+    ("js-publish-256-synced", stored(Storage::File, 256, Setup::Synced)),
+    ("js-publish-4000-synced", stored(Storage::File, 4000, Setup::Synced)),
+    ("js-memory-4000", stored(Storage::Memory, 4000, Setup::JetStream)),
+    ("js-fetch", Case::JetStream(JetStream::Fetch)),
+    ("js-ordered", Case::JetStream(JetStream::Ordered)),
+    ("js-ordered-pull", Case::JetStream(JetStream::OrderedPull)),
+    ("js-push", Case::JetStream(JetStream::Push)),
+    ("js-work-queue", Case::JetStream(JetStream::WorkQueue)),
+    ("kv-put-1", Case::JetStream(JetStream::KvPut { window: 1 })),
+    ("kv-put-256", Case::JetStream(JetStream::KvPut { window: 256 })),
+    ("kv-get-1", Case::JetStream(JetStream::KvGet { window: 1 })),
+    ("kv-get-256", Case::JetStream(JetStream::KvGet { window: 256 })),
+    ("kv-watch", Case::JetStream(JetStream::KvWatch)),
+    ("js-last-per-subject", Case::JetStream(JetStream::LastPerSubject)),
+    ("js-multi-last", Case::JetStream(JetStream::MultiLast)),
+    ("js-start", Case::JetStream(JetStream::Start { stop: Stop::Clean })),
+    ("js-start-killed", Case::JetStream(JetStream::Start { stop: Stop::Kill })),
+    ("js-start-streams", Case::JetStream(JetStream::StartStreams { stop: Stop::Clean })),
+    ("js-start-streams-killed", Case::JetStream(JetStream::StartStreams { stop: Stop::Kill })),
+    ("js-streams", Case::JetStream(JetStream::Streams)),
+    ("js-consumers", Case::JetStream(JetStream::Consumers)),
+    ("js-subjects", Case::JetStream(JetStream::Subjects)),
+    ("js-interior", Case::JetStream(JetStream::Interior)),
+];
+
+/// All cases.
+pub(crate) fn all() -> impl Iterator<Item = (&'static str, Case)> {
+    CORE.into_iter().chain(JETSTREAM)
+}
+
+/// The cases of this name: `core` and `jetstream` are all of a kind.
+pub(crate) fn find(name: &str) -> Result<Vec<(&'static str, Case)>> {
+    match name {
+        "core" => return Ok(CORE.to_vec()),
+        "jetstream" => return Ok(JETSTREAM.to_vec()),
+        _ => {}
+    }
+    let names = || all().map(|(name, _)| name).collect::<Vec<_>>().join(", ");
+    let found = all().find(|(known, _)| *known == name);
+    Ok(vec![found.with_context(|| format!("unknown case {name}; known: core, jetstream, {}", names()))?])
 }
 
 impl Case {
+    /// What the server's configuration has to say.
+    pub(crate) fn setup(self) -> Setup {
+        if let Self::JetStream(case) = self { case.setup() } else { Setup::Plain }
+    }
+
+    /// Whether the case ends and starts its server, so that it needs one of its own.
+    pub(crate) fn restarts(self) -> bool {
+        matches!(self, Self::JetStream(case) if case.restarts())
+    }
+
+    /// Runs the case against a server of its own.
+    pub(crate) fn run_own(self, server: &mut Server, settings: &Settings) -> Result<Vec<Measure>> {
+        match self {
+            Self::JetStream(case) if case.restarts() => case.run_restarting(server, settings),
+            other => other.run(server.target(), settings),
+        }
+    }
+
     /// Runs the case against a server that answers.
     pub(crate) fn run(self, target: Target, settings: &Settings) -> Result<Vec<Measure>> {
         match self {
@@ -78,6 +159,7 @@ impl Case {
             Self::Request => request::run(target, settings),
             Self::Connections => connections::run(target, settings),
             Self::Subscriptions => subscriptions::run(target, settings),
+            Self::JetStream(case) => case.run(target, settings),
         }
     }
 }
