@@ -41,6 +41,8 @@ pub(crate) struct Session {
     start: usize,
     end: usize,
     pongs: u64,
+    /// Besides that of the inbox.
+    subscriptions: u64,
 }
 
 impl Session {
@@ -53,12 +55,22 @@ impl Session {
         client.send(format!("SUB {inbox}.* 1\r\n").as_bytes())?;
         client.round_trip()?;
         let buffer = vec![0; READ_BYTES].into_boxed_slice();
-        Ok(Self { stream: client.into_stream(), inbox, buffer, start: 0, end: 0, pongs: 0 })
+        Ok(Self { stream: client.into_stream(), inbox, buffer, start: 0, end: 0, pongs: 0, subscriptions: 0 })
     }
 
     /// The prefix of this connection's reply subjects; one token follows.
     pub(crate) fn inbox(&self) -> &str {
         &self.inbox
+    }
+
+    /// Subscribes to `name` below the inbox and returns the subject. A push consumer needs a subscription of this very subject:
+    /// the reference takes no notice of a wildcard.
+    pub(crate) fn subscribe(&mut self, name: &str) -> Result<String> {
+        let subject = format!("{}.push.{name}", self.inbox);
+        self.subscriptions += 1;
+        self.send(format!("SUB {subject} {}\r\n", 1 + self.subscriptions).as_bytes())?;
+        self.round_trip()?;
+        Ok(subject)
     }
 
     /// Writes all bytes.

@@ -57,7 +57,7 @@ pub(super) fn ordered(target: Target, settings: &Settings) -> Result<Vec<Measure
 
 pub(super) fn push(target: Target, settings: &Settings) -> Result<Vec<Measure>> {
     let (mut control, mut data) = filled(target, settings)?;
-    let deliver = format!("{}.deliver", data.inbox());
+    let deliver = data.subscribe(CONSUMER)?;
     let config = json!({
         "durable_name": CONSUMER, "name": CONSUMER, "ack_policy": "explicit", "deliver_subject": deliver,
     });
@@ -176,7 +176,7 @@ pub(super) fn replay(
     more: Value,
     count: u64,
 ) -> Result<()> {
-    let deliver = format!("{}.{consumer}", data.inbox());
+    let deliver = data.subscribe(consumer)?;
     let mut config = json!({
         "name": consumer, "deliver_subject": deliver, "ack_policy": "none", "max_deliver": 1, "mem_storage": true,
         "num_replicas": 1, "flow_control": true, "idle_heartbeat": 5_000_000_000_u64,
