@@ -218,7 +218,7 @@ impl Consumer {
         }
         self.dirty = true;
         let Some(lead) = &mut self.lead else { return };
-        lead.queue.remove(&sequence);
+        lead.queue.remove(sequence);
         lead.finished(&self.state, sequence);
         lead.record(Operation::Acked { first: sequence, count: 1 }, now);
         // A place among the pending messages became free, perhaps.
@@ -242,7 +242,7 @@ impl Consumer {
                 self.state.unapplied.insert(first);
             }
             if let Some(lead) = &mut self.lead {
-                lead.queue.remove(&first);
+                lead.queue.remove(first);
             }
         }
         let exhausted: Vec<u64> = self.state.exhausted.range(..=sequence).map(|(first, _)| *first).collect();
@@ -282,7 +282,7 @@ impl Consumer {
         let at = Timestamp(now.0.saturating_add(delay).saturating_sub(wait));
         self.postpone(ctx, sequence, at);
         if let Some(lead) = &mut self.lead {
-            lead.queue.remove(&sequence);
+            lead.queue.remove(sequence);
             lead.deadlines.push(Timestamp(now.0.saturating_add(delay)), sequence);
         }
         self.mark_delivered(now);
@@ -296,7 +296,7 @@ impl Consumer {
         let wait = self.settings.wait(pending.count);
         self.dirty = true;
         let Some(lead) = &mut self.lead else { return };
-        if lead.queue.remove(&sequence)
+        if lead.queue.remove(sequence)
             && let Some(wait) = wait
         {
             lead.deadlines.push(Timestamp(at.0.saturating_add(wait)), sequence);

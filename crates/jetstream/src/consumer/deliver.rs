@@ -208,7 +208,7 @@ impl Consumer {
 
     /// The first message that waits to be delivered again.
     fn queued(&mut self, ctx: &mut Context<'_>) -> Option<Candidate> {
-        while let Some(sequence) = self.lead.as_ref()?.queue.first().copied() {
+        while let Some(sequence) = self.lead.as_mut()?.queue.first() {
             let count = self.state.pending.get(&sequence).map(|pending| pending.count);
             match (count, ctx.store.load(sequence)) {
                 (Some(count), _) if count >= self.settings.deliver_max => self.give_up(ctx, sequence),
@@ -216,7 +216,7 @@ impl Consumer {
                 (_, Err(error)) => ctx.effects.push(Effect::Damaged(error.to_string())),
                 _ => {}
             }
-            self.lead.as_mut()?.queue.remove(&sequence);
+            self.lead.as_mut()?.queue.remove(sequence);
         }
         None
     }
@@ -263,7 +263,7 @@ impl Consumer {
             lead.keys.delivered(settings, &candidate.message.subject, sequence);
             Operation::Delivered { first: sequence, count: 1, position }
         } else {
-            lead.queue.remove(&sequence);
+            lead.queue.remove(sequence);
             state.redeliver(sequence, position, at, candidate.delivery);
             Operation::Redelivered { sequence, position, deliveries: candidate.delivery }
         };

@@ -1,6 +1,6 @@
 //! The leader's part of a consumer: clients, timers, and what waits to be proposed or applied.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::VecDeque;
 use std::time::Duration;
 
 use bytes::{BufMut, Bytes, BytesMut};
@@ -12,6 +12,7 @@ use super::pending::{Deadlines, Remaining};
 use super::priority::Pin;
 use super::pull::Pulls;
 use super::push::{Pace, Push};
+use super::queue::Queue;
 use super::redeliver::DeadLetters;
 use super::settings::keeps_messages;
 use super::{Consumer, Context, Position, Settings, State};
@@ -49,7 +50,7 @@ pub(super) struct Lead {
     /// What people see as the acknowledgement floor.
     pub(super) floor: Position,
     /// To be delivered again, in this order.
-    pub(super) queue: BTreeSet<u64>,
+    pub(super) queue: Queue,
     pub(super) deadlines: Deadlines,
     pub(super) batch: Batch,
     /// Who waits for each command that is proposed and not applied.
@@ -166,7 +167,7 @@ impl Consumer {
             next: self.state.delivered.stream.saturating_add(1),
             remaining: Remaining::default(),
             floor: self.state.floor(),
-            queue: BTreeSet::new(),
+            queue: Queue::default(),
             deadlines: Deadlines::default(),
             batch: Batch::default(),
             in_flight: VecDeque::new(),

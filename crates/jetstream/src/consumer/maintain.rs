@@ -43,7 +43,7 @@ impl Consumer {
             lead.ready = true;
         }
         let Some(pending) = pending else { return };
-        lead.queue.remove(&sequence);
+        lead.queue.remove(sequence);
         lead.keys.finished(&self.settings, &removed.subject);
         lead.ready = true;
         lead.finished(&self.state, sequence);
@@ -62,7 +62,7 @@ impl Consumer {
         self.dirty = true;
         let now = ctx.outside.now();
         let Some(lead) = &mut self.lead else { return };
-        lead.queue = lead.queue.split_off(&up_to.saturating_add(1));
+        lead.queue.remove_up_to(up_to);
         lead.next = lead.next.max(up_to.saturating_add(1));
         lead.finished(&self.state, up_to);
         lead.acked_at = Some(now);

@@ -19,6 +19,7 @@ mod pending;
 mod priority;
 mod pull;
 mod push;
+mod queue;
 mod redeliver;
 mod settings;
 mod start;

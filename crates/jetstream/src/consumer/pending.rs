@@ -3,11 +3,12 @@
 //! Both hold only what the leader can work out again from the state.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeSet, BinaryHeap};
+use std::collections::BinaryHeap;
 
 use store::Timestamp;
 use store::stream::{Error, Filter, StreamStore};
 
+use super::queue::Queue;
 use super::settings::Settings;
 use super::state::State;
 
@@ -106,7 +107,7 @@ impl Deadlines {
         now: Timestamp,
         state: &State,
         settings: &Settings,
-        queued: &BTreeSet<u64>,
+        queued: &Queue,
     ) -> Option<Overdue> {
         while let Some(Reverse((deadline, sequence))) = self.heap.peek().copied()
             && deadline <= now
@@ -119,7 +120,7 @@ impl Deadlines {
                 self.push(due, sequence);
             } else if pending.count >= settings.deliver_max {
                 return Some(Overdue::GiveUp(sequence));
-            } else if !queued.contains(&sequence) {
+            } else if !queued.contains(sequence) {
                 return Some(Overdue::Redeliver(sequence));
             }
         }
@@ -157,14 +158,12 @@ mod tests {
         }
         state.finish(1);
         state.redeliver(2, 4, Timestamp(50), 2);
-        let mut pop = |now, queued: &[u64]| {
-            deadlines.pop(Timestamp(now), &state, &settings, &queued.iter().copied().collect())
-        };
-        assert_eq!(pop(99, &[]), None);
-        assert_eq!(pop(100, &[]), Some(Overdue::Redeliver(3)));
-        assert_eq!(pop(149, &[]), None);
-        assert_eq!(pop(150, &[]), Some(Overdue::GiveUp(2)));
-        assert_eq!(pop(1_000, &[]), None);
+        let mut pop = |now| deadlines.pop(Timestamp(now), &state, &settings, &Queue::default());
+        assert_eq!(pop(99), None);
+        assert_eq!(pop(100), Some(Overdue::Redeliver(3)));
+        assert_eq!(pop(149), None);
+        assert_eq!(pop(150), Some(Overdue::GiveUp(2)));
+        assert_eq!(pop(1_000), None);
     }
 
     #[test]

@@ -59,18 +59,23 @@ impl DeadLetters {
 }
 
 impl Consumer {
-    /// Queues what waited too long.
+    /// Queues what waited too long: what is found at once is queued by sequence, whatever the order of the deadlines was.
     pub(super) fn check_overdue(&mut self, ctx: &mut Context<'_>, now: Timestamp) {
+        let mut overdue = Vec::new();
         for _ in 0..OVERDUE_PER_CALL {
             let Some(lead) = &mut self.lead else { return };
             match lead.deadlines.pop(now, &self.state, &self.settings, &lead.queue) {
-                Some(Overdue::Redeliver(sequence)) => {
-                    lead.queue.insert(sequence);
-                    lead.ready = true;
-                }
+                Some(Overdue::Redeliver(sequence)) => overdue.push(sequence),
                 Some(Overdue::GiveUp(sequence)) => self.give_up(ctx, sequence),
-                None => return,
+                None => break,
             }
+        }
+        if let Some(lead) = &mut self.lead
+            && !overdue.is_empty()
+        {
+            overdue.sort_unstable();
+            overdue.into_iter().for_each(|sequence| lead.queue.push(sequence));
+            lead.ready = true;
         }
     }
 
@@ -81,7 +86,7 @@ impl Consumer {
             return self.give_up(ctx, sequence);
         }
         if let Some(lead) = &mut self.lead {
-            lead.queue.insert(sequence);
+            lead.queue.push(sequence);
             lead.ready = true;
         }
     }
@@ -105,7 +110,7 @@ impl Consumer {
         self.state.exhaust(sequence);
         self.dirty = true;
         let Some(lead) = &mut self.lead else { return };
-        lead.queue.remove(&sequence);
+        lead.queue.remove(sequence);
         lead.finished(&self.state, sequence);
         lead.ready = true;
         if lead.replicated {
