@@ -133,7 +133,8 @@ fn restarted_source_goes_on_although_its_messages_are_gone() {
 fn restored_stream_goes_on_where_its_archive_ends() {
     let mut net = with_origin(5);
     net.create(r#"{"name":"P","subjects":["p.>"]}"#);
-    let config = r#"{"name":"S","subjects":["s"],"sources":[{"name":"O","filter_subject":"o.>"},{"name":"P"}]}"#;
+    let config =
+        r#"{"name":"S","subjects":["s"],"sources":[{"name":"O","filter_subject":"o.>"},{"name":"P"}]}"#;
     net.create(config);
     net.pass(SECOND);
     net.publish("S", "s", &[], "own");
