@@ -12,6 +12,7 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
 
 use crate::frame::{Frame, Message};
+use crate::schema;
 use crate::server::Server;
 use crate::wait::{PATIENCE, within};
 
@@ -355,6 +356,9 @@ impl Client {
         if frame.bytes.starts_with(b"INFO ") {
             self.infos.push(parse_info(&frame));
             return None;
+        }
+        if frame.is_message() {
+            schema::check_payload(frame.body());
         }
         Some(frame)
     }

@@ -55,6 +55,22 @@ impl Frame {
         self.bytes[self.line_len..].strip_suffix(b"\r\n").unwrap_or_default()
     }
 
+    /// Whether this is a message for a client.
+    pub(crate) fn is_message(&self) -> bool {
+        self.bytes.starts_with(b"MSG ") || self.bytes.starts_with(b"HMSG ")
+    }
+
+    /// The payload of a message without its header block.
+    pub(crate) fn body(&self) -> &[u8] {
+        let payload = self.payload();
+        if !self.bytes.starts_with(b"H") {
+            return payload;
+        }
+        let line = self.line();
+        let header_len = line.rsplit(' ').nth(1).map_or(0, number);
+        payload.get(header_len..).unwrap_or_default()
+    }
+
     /// Everything as text.
     pub fn text(&self) -> String {
         String::from_utf8_lossy(&self.bytes).into_owned()

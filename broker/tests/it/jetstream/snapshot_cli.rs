@@ -1,30 +1,17 @@
 //! Backups with the official command line tool, from each server into each server.
 
-use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::path::Path;
 
 use serde_json::{Value, json};
 use testkit::jetstream::{self, JetStream};
-use testkit::{Server, Target};
+use testkit::{Server, Target, tools};
 
 use super::snapshot::noise;
 use crate::reference;
 
-/// The tool, if the environment names it: by itself, or the directory that `testing/tools/build.sh` prints.
-fn tool() -> Option<PathBuf> {
-    let own = std::env::var_os("MYELIN_NATS").map(PathBuf::from);
-    let beside = || std::env::var_os("MYELIN_TOOLS").map(|dir| Path::new(&dir).join("nats"));
-    let with_reference = || {
-        reference()
-            .and_then(|reference| Some(reference.binary.parent()?.join("nats")))
-            .filter(|path| path.is_file())
-    };
-    own.or_else(beside).or_else(with_reference)
-}
-
 async fn run(tool: &Path, server: &Server, args: &[&str]) -> String {
-    let mut command = Command::new(tool);
-    command.arg("-s").arg(format!("nats://{}", server.client_addr())).args(args).env("HOME", server.dir());
+    let mut command = tools::nats_command(tool, server.dir());
+    command.arg("-s").arg(format!("nats://{}", server.client_addr())).args(args);
     let output = tokio::task::spawn_blocking(move || command.output()).await.unwrap().unwrap();
     let text =
         format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
@@ -56,7 +43,7 @@ async fn content(js: &mut JetStream) -> (Vec<Value>, Value, Vec<Value>) {
 
 #[tokio::test]
 async fn the_tool_carries_streams_between_servers() {
-    let (Some(reference), Some(tool)) = (reference(), tool()) else { return };
+    let (Some(reference), Some(tool)) = (reference(), tools::nats()) else { return };
     let ours = Target::myelin(env!("CARGO_BIN_EXE_myelin"));
     for (from, to) in [(&reference, &ours), (&ours, &reference), (&ours, &ours), (&reference, &reference)] {
         let (from, to) = (jetstream::server(from).await, jetstream::server(to).await);

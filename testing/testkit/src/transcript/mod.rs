@@ -31,8 +31,9 @@
 //! | `read` | only reads |
 //! | `until POINTER=JSON STEP` | repeats a request until this part of the answer has the value, and shows that answer |
 //! | `repeat N STEP` | `{i}` counts from 1; each must bring one message, the last is shown |
-//! | `let NAME POINTER` | after a step: names a part of its last answer; later text has it as `${NAME}` |
+//! | `let NAME POINTER` | after a step: names a part of its last answer, or a header with `#HEADER`; later text has it as `${NAME}` |
 //! | `restart` / `kill` | ends the server, politely or not, and starts it again |
+//! | `stop` / `start` | one after the other; what the connection gets before it closes is shown |
 //!
 //! `<x*100>` is a hundred times `x`. `~` before a step: its messages come in any order. `+900ms` before a step: for
 //! recording only, how long messages may take to come. With `MYELIN_TRANSCRIPTS=write` a run writes what it saw into the

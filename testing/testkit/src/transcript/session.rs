@@ -9,7 +9,7 @@ use super::normal::normal;
 use super::script::Step;
 use crate::client::Client;
 use crate::frame::Frame;
-use crate::jetstream::API;
+use crate::jetstream::{API, header};
 use crate::server::{Builder, Server};
 use crate::target::Target;
 use crate::wait::{PATIENCE, eventually_ok};
@@ -17,7 +17,7 @@ use crate::wait::{PATIENCE, eventually_ok};
 /// Subscription id of the inboxes.
 const INBOX_SID: &str = "_";
 /// Steps after which nothing is read.
-const QUIET: [&str; 4] = ["close", "connect", "restart", "kill"];
+const QUIET: [&str; 6] = ["close", "connect", "restart", "kill", "stop", "start"];
 
 /// A server, its connections and what was said so far.
 pub(super) struct Session {
@@ -47,7 +47,7 @@ impl Session {
     /// Does a step and returns the messages that it brought, as many as expected, and whether all came.
     pub(super) async fn play(&mut self, step: &Step) -> (Vec<String>, bool) {
         let mut frames = self.act(step).await;
-        while frames.len() < step.expected.len() {
+        while frames.len() < step.expected.len() && step.words().0 != "stop" {
             match self.client(&step.client).await.next_within(PATIENCE).await {
                 Some(frame) => frames.push(frame),
                 None => break,
@@ -122,6 +122,16 @@ impl Session {
                 } else {
                     self.server.stop().await;
                 }
+                self.server.restart().await;
+                Vec::new()
+            }
+            "stop" => {
+                self.server.stop().await;
+                let frames = self.client(&step.client).await.read_to_end().await;
+                self.clients.clear();
+                frames
+            }
+            "start" => {
                 self.server.restart().await;
                 Vec::new()
             }
@@ -251,12 +261,14 @@ impl Session {
     }
 
     fn take_names(&mut self, step: &Step, frame: &Frame) {
-        for (name, pointer) in &step.lets {
-            let document = serde_json::from_str::<Value>(&frame.message().payload).unwrap_or_default();
-            let value = match document.pointer(pointer) {
-                Some(Value::String(text)) => text.clone(),
-                Some(value) => value.to_string(),
-                None => panic!("{}: no {pointer} in {frame:?}", step.text),
+        for (name, part) in &step.lets {
+            let message = frame.message();
+            let document = serde_json::from_str::<Value>(&message.payload).unwrap_or_default();
+            let value = match (part.strip_prefix('#'), document.pointer(part)) {
+                (Some(name), _) => header(&message.headers, name).unwrap_or_default().to_owned(),
+                (None, Some(Value::String(text))) => text.clone(),
+                (None, Some(value)) => value.to_string(),
+                (None, None) => panic!("{}: no {part} in {frame:?}", step.text),
             };
             self.names.retain(|(known, _)| known != name);
             self.names.push((name.clone(), value));
