@@ -130,6 +130,73 @@ fn password_key() -> String {
     "password".to_owned()
 }
 
+/// An amount of bytes: a whole number, or a quantity such as `10Gi`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum Size {
+    /// Bytes.
+    Bytes(i64),
+    /// A quantity.
+    Text(String),
+}
+
+impl Size {
+    /// The bytes; `None` when the text is no quantity, or does not fit 63 bits.
+    #[must_use]
+    pub fn bytes(&self) -> Option<i64> {
+        match self {
+            Self::Bytes(bytes) => Some(*bytes),
+            Self::Text(text) => quantity_bytes(text),
+        }
+    }
+}
+
+impl std::fmt::Display for Size {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Bytes(bytes) => write!(f, "{bytes}"),
+            Self::Text(text) => f.write_str(text),
+        }
+    }
+}
+
+impl JsonSchema for Size {
+    fn schema_name() -> Cow<'static, str> {
+        "Size".into()
+    }
+
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({ "x-kubernetes-int-or-string": true })
+    }
+}
+
+/// Bytes of a whole number with a decimal or binary suffix.
+#[must_use]
+pub fn quantity_bytes(text: &str) -> Option<i64> {
+    const SUFFIXES: [(&str, i64); 8] = [
+        ("Ki", 1 << 10),
+        ("Mi", 1 << 20),
+        ("Gi", 1 << 30),
+        ("Ti", 1 << 40),
+        ("k", 1_000),
+        ("M", 1_000_000),
+        ("G", 1_000_000_000),
+        ("T", 1_000_000_000_000),
+    ];
+    let (number, factor) = SUFFIXES
+        .iter()
+        .find_map(|(suffix, factor)| text.strip_suffix(suffix).map(|number| (number, *factor)))
+        .unwrap_or((text, 1));
+    if number.is_empty() || !number.bytes().all(|b| b.is_ascii_digit()) {
+        return None;
+    }
+    number.parse::<i64>().ok()?.checked_mul(factor)
+}
+
 /// A choice that carries no settings of its own: `{}`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Empty {}

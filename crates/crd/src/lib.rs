@@ -9,6 +9,7 @@
 
 pub mod common;
 pub mod conditions;
+pub mod jetstream;
 pub mod nats_cluster;
 pub mod rbac;
 
@@ -36,6 +37,10 @@ pub mod annotation {
     pub const RESTART_AT: &str = "myelin.dev/restart-at";
     /// Name of one pod: restart it once without asking the gate.
     pub const FORCE_ROLLOUT: &str = "myelin.dev/force-rollout";
+    /// `"true"`: say in the status what would be written, and write nothing.
+    pub const DRY_RUN: &str = "myelin.dev/dry-run";
+    /// Name of the object: lets a protected stream or consumer be deleted.
+    pub const DELETION_OVERRIDE: &str = "myelin.dev/deletion-override";
     /// Which operator instance owns the object.
     pub const CONTROLLER_CLASS: &str = "myelin.dev/controller-class";
     /// On the configuration Secret and on pods: hash of the whole configuration.
