@@ -8,6 +8,7 @@ pub mod cluster;
 pub mod context;
 pub mod error;
 pub mod events;
+pub mod jetstream;
 pub mod leader;
 pub mod metrics;
 pub mod nats;
