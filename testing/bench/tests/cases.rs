@@ -1,4 +1,8 @@
-//! Runs the program as a person does, with all cases cut short, the reference on both sides.
+//! Runs the program as a person does, with all cases cut short.
+//!
+//! The reference stands on both sides unless `MYELIN_BROKER` names a program of ours.
+
+#![allow(clippy::unwrap_used, reason = "a test that panics has failed")]
 
 use std::path::PathBuf;
 use std::process::{Command, Output};
@@ -14,6 +18,47 @@ fn reference() -> PathBuf {
     path
 }
 
+/// Our server where a run of all tests has built it, else the reference a second time.
+fn ours() -> PathBuf {
+    let path = std::env::var_os("MYELIN_BROKER").map(PathBuf::from);
+    let path = path.unwrap_or_else(reference);
+    assert!(path.is_file(), "MYELIN_BROKER must name a program, it is {path:?}");
+    path
+}
+
+/// Compares with everything as small as it may be and returns the rows.
+fn compare(cases: &str) -> Vec<Value> {
+    let (ours, reference) = (ours(), reference());
+    let (ours, reference) = (ours.to_str().unwrap(), reference.to_str().unwrap());
+    let mut arguments = vec!["compare", "--ours", ours, "--reference", reference, "--json", "--cases", cases];
+    for [name, value] in [
+        ["--rounds", "1"],
+        ["--seconds", "0.2"],
+        ["--connections", "200"],
+        ["--subscriptions", "2000"],
+        ["--messages", "3000"],
+        ["--subjects", "1500"],
+        ["--keys", "300"],
+        ["--streams", "12"],
+        ["--consumers", "12"],
+    ] {
+        arguments.extend([name, value]);
+    }
+    let output = bench(&arguments);
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{errors}");
+    let document: Value = serde_json::from_slice(&output.stdout).unwrap();
+    document["results"].as_array().unwrap().clone()
+}
+
+/// What ours has for this figure.
+fn figure(results: &[Value], case: &str, name: &str) -> f64 {
+    let row = results.iter().find(|row| row["case"] == case && row["figure"] == name);
+    let row = row.unwrap_or_else(|| panic!("no {name} of {case} in {results:#?}"));
+    assert!(row["reference"].is_number(), "{row}");
+    row["ours"].as_f64().unwrap()
+}
+
 fn bench(arguments: &[&str]) -> Output {
     match Command::new(env!("CARGO_BIN_EXE_bench")).args(arguments).env_remove("RUST_BACKTRACE").output() {
         Ok(output) => output,
@@ -22,33 +67,8 @@ fn bench(arguments: &[&str]) -> Output {
 }
 
 #[test]
-fn compare_measures_every_case() {
-    let reference = reference();
-    let reference = reference.to_str().unwrap();
-    let output = bench(&[
-        "compare",
-        "--ours",
-        reference,
-        "--reference",
-        reference,
-        "--rounds",
-        "1",
-        "--seconds",
-        "0.2",
-        "--connections",
-        "200",
-        "--subscriptions",
-        "2000",
-        "--json",
-    ]);
-    let errors = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{errors}");
-    let document: Value = serde_json::from_slice(&output.stdout).unwrap();
-    let results = document["results"].as_array().unwrap();
-    let figure = |case: &str, figure: &str| {
-        let row = results.iter().find(|row| row["case"] == case && row["figure"] == figure);
-        row.unwrap_or_else(|| panic!("no {figure} of {case} in {document:#}"))
-    };
+fn compare_measures_every_case_without_streams() {
+    let results = compare("core");
     let cases = [
         "publish-16",
         "publish-128",
@@ -63,16 +83,86 @@ fn compare_measures_every_case() {
     ];
     for case in cases {
         for name in ["rate", "RSS", "PSS"] {
-            let row = figure(case, name);
-            assert!(row["ours"].as_f64().unwrap() > 0.0, "{row}");
-            assert!(row["ratio"].as_f64().unwrap() > 0.0, "{row}");
+            assert!(figure(&results, case, name) > 0.0, "{name} of {case}");
         }
-        assert!(figure(case, "CPU each")["ours"].is_number());
+        figure(&results, case, "CPU each");
     }
-    let latency = |name| figure("request", name)["ours"].as_f64().unwrap();
-    assert!(latency("latency p50") <= latency("latency p99"));
-    assert!(figure("connections", "RSS per connection")["ours"].as_f64().unwrap() > 0.0);
-    assert!(figure("subscriptions", "subscribe rate")["ours"].as_f64().unwrap() > 0.0);
+    assert!(figure(&results, "request", "latency p50") <= figure(&results, "request", "latency p99"));
+    assert!(figure(&results, "connections", "RSS per connection") > 0.0);
+    assert!(figure(&results, "subscriptions", "subscribe rate") > 0.0);
+}
+
+#[test]
+fn compare_measures_every_case_with_streams() {
+    let results = compare("jetstream");
+    let rates = [
+        ("js-publish-1", "latency p50"),
+        ("js-publish-1", "written each"),
+        ("js-publish-256", "rate"),
+        ("js-publish-4000", "rate"),
+        ("js-publish-1-synced", "latency p99"),
+        ("js-publish-256-synced", "rate"),
+        ("js-publish-4000-synced", "rate"),
+        ("js-memory-4000", "rate"),
+        ("js-fetch", "rate"),
+        ("js-ordered", "rate"),
+        ("js-ordered-pull", "rate"),
+        ("js-push", "rate"),
+        ("js-work-queue", "rate"),
+        ("kv-put-1", "latency p50"),
+        ("kv-put-256", "rate"),
+        ("kv-get-1", "latency p50"),
+        ("kv-get-256", "rate"),
+        ("kv-watch", "rate"),
+        ("js-last-per-subject", "rate"),
+        ("js-multi-last", "rate"),
+        ("js-start", "start"),
+        ("js-start-killed", "start"),
+        ("js-start-streams", "start"),
+        ("js-start-streams-killed", "start"),
+        ("js-streams", "create rate"),
+        ("js-streams", "rate with many"),
+        ("js-consumers", "rate with 1"),
+        ("js-consumers", "fetch rate with many"),
+        ("js-subjects", "rate"),
+        ("js-interior", "delete rate"),
+        ("js-interior", "rate"),
+    ];
+    for (case, name) in rates {
+        assert!(figure(&results, case, name) > 0.0, "{name} of {case}");
+        assert!(figure(&results, case, "RSS") > 0.0, "RSS of {case}");
+    }
+    for (case, name) in [
+        ("js-streams", "RSS per stream"),
+        ("js-consumers", "RSS per consumer"),
+        ("js-subjects", "RSS per subject"),
+    ] {
+        figure(&results, case, name);
+    }
+}
+
+#[test]
+fn sync_measures_the_disk() {
+    let directory = tempfile::tempdir().unwrap();
+    let output = bench(&["sync", "--directory", directory.path().to_str().unwrap(), "--seconds", "0.2"]);
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success() && text.lines().count() == 8, "{output:?}");
+    assert!(
+        text.contains("| sync | 4 KiB: sync p50 | ") && text.contains("| sync | 1 MiB: bytes per second | "),
+        "{text}"
+    );
+    assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 0, "something was left behind");
+}
+
+#[test]
+fn a_case_that_restarts_its_server_needs_one_of_its_own() {
+    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
+    let output = bench(&["run", "--server", &free, "js-start"]);
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(
+        !output.status.success() && errors.contains("restarts its server, which only compare can"),
+        "{errors}"
+    );
 }
 
 #[test]

@@ -105,7 +105,9 @@ impl JetStream {
 
     /// Runs the case against a server that answers.
     pub(super) fn run(self, target: Target, settings: &Settings) -> Result<Vec<Measure>> {
-        clear(target)?;
+        if !self.restarts() {
+            clear(target)?;
+        }
         match self {
             Self::Publish { storage, window, .. } => publish::run(target, settings, storage, window),
             Self::Fetch => consume::fetch(target, settings),
