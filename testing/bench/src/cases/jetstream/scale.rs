@@ -8,8 +8,8 @@ use serde_json::json;
 use super::consume::Puller;
 use super::start::{contains, create_streams};
 use super::{
-    SCRIPT_LENGTH, STREAM, Storage, create_consumer, create_stream, expect_messages, fill, filled, named,
-    rest, script, stored,
+    SCRIPT_LENGTH, STREAM, Storage, create, create_consumer, create_stream, expect_messages, fill, filled,
+    named, rest, script, stored,
 };
 use crate::cases::{STREAM_MESSAGES_MAX, Settings};
 use crate::measure::{Measure, Meter, Target, memory, memory_at_end, memory_growth};
@@ -39,7 +39,14 @@ pub(super) fn streams(target: Target, settings: &Settings) -> Result<Vec<Measure
 
 pub(super) fn consumers(target: Target, settings: &Settings) -> Result<Vec<Measure>> {
     let mut session = Session::connect(target.address)?;
-    create_stream(&mut session, Storage::File, "limits")?;
+    // A stream that does not say takes a thousand.
+    create(
+        &mut session,
+        &json!({
+            "name": STREAM, "subjects": ["bench.>"], "storage": "file", "num_replicas": 1,
+            "max_consumers": settings.consumers + 1,
+        }),
+    )?;
     let config = |number: u64| {
         let name = format!("C{number}");
         json!({
