@@ -19,9 +19,9 @@ use tokio_rustls::TlsConnector;
 /// Longest protocol line taken from a server; an INFO with many addresses is the longest there is.
 const LINE_LENGTH_MAX: u64 = 256 * 1024;
 /// Largest message taken from a server.
-const MESSAGE_LENGTH_MAX: usize = 8 * 1024 * 1024;
+pub(super) const MESSAGE_LENGTH_MAX: usize = 8 * 1024 * 1024;
 /// How long a server that speaks plainly may take to say INFO before the handshake is tried first.
-const INFO_WAIT: Duration = Duration::from_millis(800);
+pub(super) const INFO_WAIT: Duration = Duration::from_millis(800);
 /// Lines between a request and its answer: keep-alive and INFO, never many.
 const LINES_MAX: usize = 64;
 
@@ -46,9 +46,39 @@ pub enum Error {
     /// Nobody listens on the subject: the server is still starting, or is not ours.
     #[error("nobody answers `{0}`")]
     NoResponders(String),
+    /// The login cannot be used.
+    #[error("login: {0}")]
+    Login(&'static str),
+    /// There is no connection.
+    #[error("not connected: {0}")]
+    Unreachable(String),
+    /// The server does not let this user do that, in its own words.
+    #[error("server: {0}")]
+    Denied(String),
+    /// More requests are on their way than are allowed at a time.
+    #[error("too many requests at a time")]
+    Busy,
     /// Something in the answer was not what it should be.
     #[error("answer: {0}")]
     Decode(#[from] serde_json::Error),
+}
+
+impl Error {
+    /// The error for people who chose the address themselves: what came from it is not shown, or whoever may write an object could read
+    /// from any port that the operator reaches.
+    #[must_use]
+    pub fn public(&self) -> String {
+        match self {
+            Self::Protocol(_) | Self::Decode(_) => {
+                "what answers there does not speak as a NATS server does".to_owned()
+            }
+            Self::Refused(text) | Self::Denied(text) => {
+                let text: String = text.chars().filter(|c| !c.is_control()).take(200).collect();
+                format!("the server says: {text}")
+            }
+            other => other.to_string(),
+        }
+    }
 }
 
 /// How the connection is encrypted, when the server offers it.
@@ -77,14 +107,20 @@ pub struct Target {
     pub timeout: Duration,
 }
 
-#[derive(Debug, Default, Deserialize)]
+/// How a server introduces itself.
+#[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
-struct Info {
-    server_id: String,
-    tls_required: bool,
+pub(super) struct Info {
+    pub(super) server_id: String,
+    pub(super) server_name: String,
+    pub(super) version: String,
+    pub(super) cluster: String,
+    pub(super) nonce: String,
+    pub(super) tls_required: bool,
+    pub(super) tls_available: bool,
 }
 
-trait Stream: AsyncRead + AsyncWrite + Unpin + Send {}
+pub(super) trait Stream: AsyncRead + AsyncWrite + Unpin + Send {}
 impl<T: AsyncRead + AsyncWrite + Unpin + Send> Stream for T {}
 
 /// A connection on which one request at a time is sent.
@@ -274,19 +310,19 @@ async fn greet(tcp: TcpStream, target: &Target) -> Result<(BufReader<Box<dyn Str
     Ok((boxed(plain.into_inner()), info))
 }
 
-fn boxed(stream: impl Stream + 'static) -> BufReader<Box<dyn Stream>> {
+pub(super) fn boxed(stream: impl Stream + 'static) -> BufReader<Box<dyn Stream>> {
     BufReader::new(Box::new(stream))
 }
 
-async fn handshake(tcp: TcpStream, tls: &Tls) -> Result<impl Stream + 'static, Error> {
+pub(super) async fn handshake(tcp: TcpStream, tls: &Tls) -> Result<impl Stream + 'static, Error> {
     Ok(TlsConnector::from(Arc::clone(&tls.config)).connect(tls.server_name.clone(), tcp).await?)
 }
 
-async fn read_info<S: AsyncRead + Unpin>(stream: &mut BufReader<S>) -> Result<Info, Error> {
+pub(super) async fn read_info<S: AsyncRead + Unpin>(stream: &mut BufReader<S>) -> Result<Info, Error> {
     parse_info(&read_line(stream).await?)
 }
 
-fn parse_info(line: &str) -> Result<Info, Error> {
+pub(super) fn parse_info(line: &str) -> Result<Info, Error> {
     match line.strip_prefix("INFO ") {
         Some(document) => Ok(serde_json::from_str(document)?),
         None => Err(Error::Protocol(line.chars().take(80).collect())),
@@ -294,7 +330,7 @@ fn parse_info(line: &str) -> Result<Info, Error> {
 }
 
 /// One line without its end.
-async fn read_line<S: AsyncRead + Unpin>(stream: &mut BufReader<S>) -> Result<String, Error> {
+pub(super) async fn read_line<S: AsyncRead + Unpin>(stream: &mut BufReader<S>) -> Result<String, Error> {
     let mut bytes = Vec::new();
     (&mut *stream).take(LINE_LENGTH_MAX).read_until(b'\n', &mut bytes).await?;
     if bytes.last() != Some(&b'\n') {

@@ -47,6 +47,38 @@ pub fn client_config(
     Ok(Arc::new(config))
 }
 
+/// Settings of a connection to servers with certificates of the authorities in `roots`, or of the system's when there is no such text.
+/// The pair of certificate and key is shown to a server that asks.
+///
+/// # Errors
+/// When a text holds no certificate or no key.
+pub fn with_roots(roots: Option<&str>, pair: Option<(&str, &str)>) -> Result<Arc<ClientConfig>, Error> {
+    let mut store = RootCertStore::empty();
+    match roots {
+        Some(pem) => {
+            for certificate in certificates(pem)? {
+                store.add(certificate).map_err(failed)?;
+            }
+        }
+        // A system without certificates trusts nobody, which shows when somebody has to be trusted.
+        None => {
+            store.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+        }
+    }
+    let builder = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
+        .with_safe_default_protocol_versions()
+        .map_err(failed)?
+        .with_root_certificates(store);
+    let config = match pair {
+        Some((chain, key)) => {
+            let key = PrivateKeyDer::from_pem_slice(key.as_bytes()).map_err(failed)?;
+            builder.with_client_auth_cert(certificates(chain)?, key).map_err(failed)?
+        }
+        None => builder.with_no_client_auth(),
+    };
+    Ok(Arc::new(config))
+}
+
 fn certificates(pem: &str) -> Result<Vec<CertificateDer<'static>>, Error> {
     CertificateDer::pem_slice_iter(pem.as_bytes()).collect::<Result<_, _>>().map_err(failed)
 }

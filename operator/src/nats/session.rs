@@ -1,0 +1,551 @@
+//! A connection that lasts: many requests at a time, and what the server tells by itself.
+//!
+//! It goes to the addresses that it was given and never to those that a server advertises, bounds everything it reads, and sends its
+//! login only to a server that encrypts when encryption was asked for. When the connection breaks it is made again, less and less
+//! often while that fails.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
+use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
+use rustls::ClientConfig;
+use rustls::pki_types::ServerName;
+use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt, AsyncWriteExt, BufReader, ReadHalf, WriteHalf, split};
+use tokio::net::TcpStream;
+use tokio::sync::{Notify, oneshot};
+use tokio::time::timeout;
+
+use super::address::Address;
+use super::client::{
+    Error, INFO_WAIT, Info, MESSAGE_LENGTH_MAX, Stream, Tls, boxed, handshake, parse_info, read_info,
+    read_line,
+};
+use super::login::Login;
+
+/// Requests on their way at a time.
+const PENDING_MAX: usize = 256;
+/// Silence after which the server is asked whether it is there.
+const SILENCE_MAX: Duration = Duration::from_secs(30);
+/// First and longest pause between attempts to connect.
+const BACKOFF: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(15));
+/// Lines between the login and its confirmation.
+const GREETING_LINES_MAX: usize = 64;
+/// Addresses that a name may stand for.
+const RESOLVED_MAX: usize = 16;
+/// Subscription of answers, and of what the server tells.
+const INBOX: &str = "1";
+/// Advisories about streams and consumers that came, went or changed.
+const ADVISORIES: [&str; 6] = [
+    "$JS.EVENT.ADVISORY.STREAM.CREATED.*",
+    "$JS.EVENT.ADVISORY.STREAM.UPDATED.*",
+    "$JS.EVENT.ADVISORY.STREAM.DELETED.*",
+    "$JS.EVENT.ADVISORY.CONSUMER.CREATED.*.*",
+    "$JS.EVENT.ADVISORY.CONSUMER.UPDATED.*.*",
+    "$JS.EVENT.ADVISORY.CONSUMER.DELETED.*.*",
+];
+
+/// Where to connect, and as whom.
+#[derive(Clone)]
+pub struct Options {
+    /// Servers, tried in their order.
+    pub addresses: Vec<Address>,
+    /// Trust and the own certificate.
+    pub tls: Arc<ClientConfig>,
+    /// Refuse a server that does not encrypt.
+    pub tls_required: bool,
+    /// Encrypt before the server has said anything.
+    pub tls_first: bool,
+    /// Who this is.
+    pub login: Login,
+    /// Beginning of the subjects that answers come on.
+    pub inbox_prefix: String,
+    /// Longest time to connect.
+    pub connect_timeout: Duration,
+}
+
+/// What a session tells its owner. It must not block.
+pub trait Listener: Send + Sync {
+    /// The connection is there, again or for the first time.
+    fn up(&self);
+    /// A stream came, went or changed.
+    fn stream(&self, name: &str);
+    /// A consumer came, went or changed.
+    fn consumer(&self, stream: &str, name: &str);
+}
+
+/// The server at the other end.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Server {
+    /// Its name.
+    pub name: String,
+    /// Its version.
+    pub version: String,
+    /// Its cluster.
+    pub cluster: String,
+}
+
+/// A connection that lasts. It ends when the last handle is dropped.
+pub struct Session {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    options: Options,
+    listener: Arc<dyn Listener>,
+    link: tokio::sync::Mutex<Attempts>,
+    broken: Arc<Notify>,
+}
+
+/// What became of attempts to connect.
+#[derive(Default)]
+struct Attempts {
+    link: Option<Arc<Link>>,
+    failures: u32,
+    last_error: String,
+    not_before: Option<Instant>,
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        // The keeper holds no strong reference; it wakes up and finds nobody.
+        self.inner.broken.notify_one();
+    }
+}
+
+impl Session {
+    /// A session that connects when it is first used.
+    #[must_use]
+    pub fn new(options: Options, listener: Arc<dyn Listener>) -> Self {
+        let inner = Arc::new(Inner {
+            options,
+            listener,
+            link: tokio::sync::Mutex::default(),
+            broken: Arc::new(Notify::new()),
+        });
+        tokio::spawn(keep(Arc::downgrade(&inner), Arc::clone(&inner.broken)));
+        Self { inner }
+    }
+
+    /// Sends a request and returns the first answer.
+    ///
+    /// # Errors
+    /// When there is no connection, nothing comes in time, or the server refuses.
+    pub async fn request(&self, subject: &str, payload: &[u8], limit: Duration) -> Result<Vec<u8>, Error> {
+        let link = self.inner.connected().await?;
+        timeout(limit, link.request(subject, payload)).await.map_err(|_| Error::Timeout(limit))?
+    }
+
+    /// The server at the other end.
+    ///
+    /// # Errors
+    /// When there is no connection.
+    pub async fn server(&self) -> Result<Server, Error> {
+        let link = self.inner.connected().await?;
+        Ok(Server {
+            name: link.info.server_name.clone(),
+            version: link.info.version.clone(),
+            cluster: link.info.cluster.clone(),
+        })
+    }
+}
+
+/// Connects again whenever the connection breaks.
+async fn keep(inner: Weak<Inner>, broken: Arc<Notify>) {
+    loop {
+        broken.notified().await;
+        loop {
+            let Some(inner) = inner.upgrade() else { return };
+            if inner.connected().await.is_ok() {
+                break;
+            }
+            let pause = inner.pause().await;
+            drop(inner);
+            tokio::time::sleep(pause).await;
+        }
+    }
+}
+
+impl Inner {
+    /// The connection; made if there is none and the last failure is not too near.
+    async fn connected(&self) -> Result<Arc<Link>, Error> {
+        let mut attempts = self.link.lock().await;
+        if let Some(link) = &attempts.link {
+            if link.is_alive() {
+                return Ok(Arc::clone(link));
+            }
+            attempts.link = None;
+        }
+        if attempts.not_before.is_some_and(|time| Instant::now() < time) {
+            return Err(Error::Unreachable(attempts.last_error.clone()));
+        }
+        match self.open().await {
+            Ok(link) => {
+                *attempts = Attempts { link: Some(Arc::clone(&link)), ..Attempts::default() };
+                self.listener.up();
+                Ok(link)
+            }
+            Err(error) => {
+                attempts.failures = attempts.failures.saturating_add(1);
+                let doubled = BACKOFF.0.saturating_mul(1 << (attempts.failures - 1).min(8));
+                let pause = doubled.min(BACKOFF.1).mul_f64(rand::random_range(0.8..1.2));
+                attempts.not_before = Some(Instant::now() + pause);
+                attempts.last_error = error.public();
+                // The keeper goes on trying, so that what waits for this server is served soon after it is back.
+                self.broken.notify_one();
+                Err(error)
+            }
+        }
+    }
+
+    async fn pause(&self) -> Duration {
+        let attempts = self.link.lock().await;
+        let left = attempts.not_before.map(|time| time.saturating_duration_since(Instant::now()));
+        left.unwrap_or(BACKOFF.0).max(Duration::from_millis(50))
+    }
+
+    /// Tries the addresses one after another.
+    async fn open(&self) -> Result<Arc<Link>, Error> {
+        let limit = self.options.connect_timeout;
+        let mut last = Error::Unreachable("no address is given".to_owned());
+        for address in &self.options.addresses {
+            match timeout(limit, self.dial(address)).await {
+                Ok(Ok(link)) => return Ok(link),
+                Ok(Err(error)) => last = error,
+                Err(_) => last = Error::Timeout(limit),
+            }
+        }
+        Err(last)
+    }
+
+    async fn dial(&self, address: &Address) -> Result<Arc<Link>, Error> {
+        let found = tokio::net::lookup_host((address.host.as_str(), address.port)).await?;
+        let found: Vec<_> = found.take(RESOLVED_MAX).collect();
+        let tcp = TcpStream::connect(found.as_slice()).await?;
+        tcp.set_nodelay(true)?;
+        let (stream, info) = self.greet(tcp, address).await?;
+        let (reader, writer) = split(stream);
+        let token: u64 = rand::random();
+        let inbox = format!("{}.{token:016x}", self.options.inbox_prefix);
+        let connect = connect_line(&self.options.login, &info)?;
+        let mut reader = BufReader::new(reader);
+        let link = Arc::new(Link {
+            info,
+            inbox,
+            writer: tokio::sync::Mutex::new(writer),
+            pending: Mutex::default(),
+            next: AtomicU64::new(0),
+            alive: AtomicBool::new(true),
+        });
+        link.log_in(&mut reader, &connect).await?;
+        let task = Reading {
+            reader,
+            link: Arc::downgrade(&link),
+            listener: Arc::clone(&self.listener),
+            broken: Arc::clone(&self.broken),
+        };
+        tokio::spawn(task.run());
+        Ok(link)
+    }
+
+    /// Waits for the introduction and encrypts. Nothing secret is said before that.
+    async fn greet(&self, tcp: TcpStream, address: &Address) -> Result<(Box<dyn Stream>, Info), Error> {
+        let options = &self.options;
+        let required = options.tls_required || address.tls;
+        let name = address.certificate_name.as_ref().unwrap_or(&address.host).clone();
+        let tls = || -> Result<Tls, Error> {
+            let server_name = ServerName::try_from(name)
+                .map_err(|_| Error::Unreachable("the host is no name of a certificate".to_owned()))?;
+            Ok(Tls { config: Arc::clone(&options.tls), server_name, required })
+        };
+        let first = options.tls_first || (required && timeout(INFO_WAIT, tcp.readable()).await.is_err());
+        if first {
+            let mut stream = boxed(handshake(tcp, &tls()?).await?);
+            let info = read_info(&mut stream).await?;
+            return Ok((stream.into_inner(), info));
+        }
+        // With a buffer of one byte nothing behind the line is taken from the socket.
+        let mut plain = BufReader::with_capacity(1, tcp);
+        let info = parse_info(&read_line(&mut plain).await?)?;
+        let tcp = plain.into_inner();
+        if info.tls_required || (required && info.tls_available) {
+            return Ok((Box::new(handshake(tcp, &tls()?).await?), info));
+        }
+        if required {
+            return Err(Error::Plain);
+        }
+        Ok((Box::new(tcp), info))
+    }
+}
+
+fn connect_line(login: &Login, info: &Info) -> Result<String, Error> {
+    let mut connect = json!({
+        "verbose": false,
+        "pedantic": false,
+        "echo": true,
+        "headers": true,
+        "no_responders": true,
+        "name": "myelin-operator",
+        "lang": "rust",
+        "version": env!("CARGO_PKG_VERSION"),
+        "protocol": 1,
+    });
+    if let Value::Object(members) = &mut connect {
+        members.extend(login.members(&info.nonce)?);
+    }
+    Ok(format!("CONNECT {connect}\r\n"))
+}
+
+/// One connection, as long as it holds.
+struct Link {
+    info: Info,
+    inbox: String,
+    writer: tokio::sync::Mutex<WriteHalf<Box<dyn Stream>>>,
+    pending: Mutex<HashMap<u64, Waiting>>,
+    next: AtomicU64,
+    alive: AtomicBool,
+}
+
+/// A request that waits for its answer.
+struct Waiting {
+    subject: String,
+    answer: oneshot::Sender<Result<Vec<u8>, Error>>,
+}
+
+/// Forgets a request whose caller went away.
+struct Forget<'a> {
+    link: &'a Link,
+    number: u64,
+}
+
+impl Drop for Forget<'_> {
+    fn drop(&mut self) {
+        self.link.pending.lock().remove(&self.number);
+    }
+}
+
+impl Link {
+    fn is_alive(&self) -> bool {
+        self.alive.load(Ordering::Acquire)
+    }
+
+    async fn write(&self, bytes: &[u8]) -> Result<(), Error> {
+        let mut writer = self.writer.lock().await;
+        let result = async {
+            writer.write_all(bytes).await?;
+            writer.flush().await
+        };
+        // A frame that was cut would make nonsense of the next one.
+        if let Err(error) = result.await {
+            self.alive.store(false, Ordering::Release);
+            return Err(error.into());
+        }
+        Ok(())
+    }
+
+    async fn log_in(
+        &self,
+        reader: &mut BufReader<ReadHalf<Box<dyn Stream>>>,
+        connect: &str,
+    ) -> Result<(), Error> {
+        self.write(format!("{connect}SUB {}.* {INBOX}\r\nPING\r\n", self.inbox).as_bytes()).await?;
+        for _ in 0..GREETING_LINES_MAX {
+            let line = read_line(reader).await?;
+            match line.as_str() {
+                "PONG" => {
+                    let subscriptions: String = ADVISORIES
+                        .iter()
+                        .enumerate()
+                        .map(|(at, subject)| format!("SUB {subject} {}\r\n", at + 2))
+                        .collect();
+                    return self.write(subscriptions.as_bytes()).await;
+                }
+                "PING" => self.write(b"PONG\r\n").await?,
+                "+OK" => {}
+                line if line.starts_with("INFO ") => {}
+                line => {
+                    return Err(match line.strip_prefix("-ERR ") {
+                        Some(text) => Error::Refused(text.trim_matches('\'').to_owned()),
+                        None => Error::Protocol(line.chars().take(80).collect()),
+                    });
+                }
+            }
+        }
+        Err(Error::Protocol("no PONG".to_owned()))
+    }
+
+    async fn request(&self, subject: &str, payload: &[u8]) -> Result<Vec<u8>, Error> {
+        let (answer, answered) = oneshot::channel();
+        let number = self.next.fetch_add(1, Ordering::Relaxed);
+        {
+            let mut pending = self.pending.lock();
+            if pending.len() >= PENDING_MAX {
+                return Err(Error::Busy);
+            }
+            pending.insert(number, Waiting { subject: subject.to_owned(), answer });
+        }
+        let _forget = Forget { link: self, number };
+        let mut frame = format!("PUB {subject} {}.{number} {}\r\n", self.inbox, payload.len()).into_bytes();
+        frame.extend_from_slice(payload);
+        frame.extend_from_slice(b"\r\n");
+        self.write(&frame).await?;
+        answered.await.unwrap_or_else(|_| Err(Error::Protocol("the server closed the connection".to_owned())))
+    }
+
+    /// Gives an answer to whoever waits for it. One that came too late is of no use to anybody.
+    fn answer(&self, subject: &str, result: Result<Vec<u8>, Error>) {
+        let number = subject.strip_prefix(self.inbox.as_str()).and_then(|rest| rest.strip_prefix('.'));
+        let Some(number) = number.and_then(|number| number.parse().ok()) else { return };
+        let waiting = self.pending.lock().remove(&number);
+        if let Some(waiting) = waiting {
+            let result = match result {
+                Err(Error::NoResponders(_)) => Err(Error::NoResponders(waiting.subject)),
+                result => result,
+            };
+            let _ = waiting.answer.send(result);
+        }
+    }
+
+    /// Tells those whose request was refused.
+    fn refuse(&self, text: &str) {
+        let mut pending = self.pending.lock();
+        let concerned: Vec<u64> = pending
+            .iter()
+            .filter(|(_, waiting)| text.contains(&format!("\"{}\"", waiting.subject)))
+            .map(|(number, _)| *number)
+            .collect();
+        for number in concerned {
+            if let Some(waiting) = pending.remove(&number) {
+                let _ = waiting.answer.send(Err(Error::Denied(text.to_owned())));
+            }
+        }
+    }
+
+    /// Ends everything that waits.
+    fn close(&self, why: &str) {
+        self.alive.store(false, Ordering::Release);
+        for (_, waiting) in self.pending.lock().drain() {
+            let _ = waiting.answer.send(Err(Error::Unreachable(why.to_owned())));
+        }
+    }
+}
+
+/// The task that reads.
+struct Reading {
+    reader: BufReader<ReadHalf<Box<dyn Stream>>>,
+    link: Weak<Link>,
+    listener: Arc<dyn Listener>,
+    broken: Arc<Notify>,
+}
+
+impl Reading {
+    async fn run(mut self) {
+        let error = loop {
+            if let Err(error) = self.turn().await {
+                break error;
+            }
+        };
+        if let Some(link) = self.link.upgrade() {
+            link.close(&error.public());
+        }
+        self.broken.notify_one();
+    }
+
+    /// Reads one line and does what it asks for.
+    async fn turn(&mut self) -> Result<(), Error> {
+        let line = self.next_line().await?;
+        let link = self.link.upgrade().ok_or_else(|| Error::Unreachable("closed".to_owned()))?;
+        if let Some(head) = Head::parse(&line)? {
+            let mut bytes = vec![0; head.total + 2];
+            timeout(SILENCE_MAX, self.reader.read_exact(&mut bytes))
+                .await
+                .map_err(|_| Error::Timeout(SILENCE_MAX))??;
+            bytes.truncate(head.total);
+            self.take(&link, head, bytes);
+            return Ok(());
+        }
+        match line.as_str() {
+            "PING" => link.write(b"PONG\r\n").await,
+            "PONG" | "+OK" => Ok(()),
+            line if line.starts_with("INFO ") => Ok(()),
+            line => match line.strip_prefix("-ERR ") {
+                Some(text) if text.to_ascii_lowercase().contains("permissions violation") => {
+                    link.refuse(text.trim_matches('\''));
+                    Ok(())
+                }
+                Some(text) => Err(Error::Refused(text.trim_matches('\'').to_owned())),
+                None => Err(Error::Protocol(line.chars().take(80).collect())),
+            },
+        }
+    }
+
+    /// The next line; a server that is silent for long is asked whether it is there.
+    async fn next_line(&mut self) -> Result<String, Error> {
+        // Waiting for the first byte may be cut off; a line that has begun is read to its end.
+        for _ in 0..2 {
+            let waited = timeout(SILENCE_MAX, tokio::io::AsyncBufReadExt::fill_buf(&mut self.reader)).await;
+            if let Ok(result) = waited {
+                result?;
+                let line = timeout(SILENCE_MAX, read_line(&mut self.reader)).await;
+                return line.map_err(|_| Error::Timeout(SILENCE_MAX))?;
+            }
+            let link = self.link.upgrade().ok_or_else(|| Error::Unreachable("closed".to_owned()))?;
+            link.write(b"PING\r\n").await?;
+        }
+        Err(Error::Timeout(SILENCE_MAX))
+    }
+
+    fn take(&self, link: &Link, head: Head<'_>, mut bytes: Vec<u8>) {
+        if head.sid == INBOX {
+            let payload = bytes.split_off(head.headers);
+            let nobody = bytes.starts_with(b"NATS/1.0 503");
+            let result = if nobody { Err(Error::NoResponders(String::new())) } else { Ok(payload) };
+            link.answer(head.subject, result);
+            return;
+        }
+        let tokens: Vec<&str> = head.subject.split('.').collect();
+        match tokens[..] {
+            ["$JS", "EVENT", "ADVISORY", "STREAM", _, stream] => self.listener.stream(stream),
+            ["$JS", "EVENT", "ADVISORY", "CONSUMER", _, stream, consumer] => {
+                self.listener.consumer(stream, consumer);
+            }
+            _ => {}
+        }
+    }
+}
+
+/// The first line of a message.
+struct Head<'a> {
+    subject: &'a str,
+    sid: &'a str,
+    headers: usize,
+    total: usize,
+}
+
+impl<'a> Head<'a> {
+    /// Reads the line; `None` for any other.
+    fn parse(line: &'a str) -> Result<Option<Self>, Error> {
+        let words: Vec<&str> = line.split_ascii_whitespace().take(7).collect();
+        let malformed = || Error::Protocol(line.chars().take(80).collect());
+        let size =
+            |text: &str| text.parse().ok().filter(|size| *size <= MESSAGE_LENGTH_MAX).ok_or_else(malformed);
+        let (subject, sid, headers, total) = match words[..] {
+            ["MSG", subject, sid, total] | ["MSG", subject, sid, _, total] => (subject, sid, 0, size(total)?),
+            ["HMSG", subject, sid, headers, total] | ["HMSG", subject, sid, _, headers, total] => {
+                (subject, sid, size(headers)?, size(total)?)
+            }
+            ["MSG" | "HMSG", ..] => return Err(malformed()),
+            _ => return Ok(None),
+        };
+        if headers > total {
+            return Err(malformed());
+        }
+        Ok(Some(Self { subject, sid, headers, total }))
+    }
+}
+
+#[cfg(test)]
+#[path = "session_tests.rs"]
+mod tests;
