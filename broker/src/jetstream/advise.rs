@@ -53,6 +53,10 @@ pub fn publish(shared: &Shared, outgoing: &mut Outgoing, account: &Account, advi
             let subject = format!("METRIC.CONSUMER.ACK.{}.{}", body.stream, body.consumer);
             say.tell(&subject, advisory::ConsumerAck { domain, ..body });
         }
+        Advisory::DeadLetterFailed(body) => {
+            let subject = format!("ADVISORY.CONSUMER.DEAD_LETTER_FAILED.{}.{}", body.stream, body.consumer);
+            say.tell(&subject, advisory::DeadLetterFailed { domain, ..body });
+        }
         Advisory::BatchAbandoned(body) => {
             let subject = format!("ADVISORY.STREAM.BATCH_ABANDONED.{}", body.stream);
             say.tell(&subject, advisory::StreamBatchAbandoned { domain, ..body });

@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use api::jetstream::feature::Features;
 use config::options::{JetStreamAccountLimits, Options};
 use jetstream::limits::{
     AccountLimits, AccountUsage, BatchLimits, Limits, ServerLimits, ServerUsage, TierLimits,
@@ -105,6 +106,7 @@ fn of_server(options: &Options, capacity: Capacity) -> ServerLimits {
             timeout: batch.timeout.unwrap_or(default.timeout),
             ..default
         },
+        features: Features::OWN,
     }
 }
 

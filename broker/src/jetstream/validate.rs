@@ -82,6 +82,7 @@ fn of_server(limits: &Limits, catalogue: &Catalogue) -> ServerLimits {
         reserved_memory: reserved(Storage::Memory),
         reserved_storage: reserved(Storage::File),
         clustered: false,
+        features: server.features,
     }
 }
 

@@ -68,6 +68,8 @@ pub enum Advisory {
     Terminated(advisory::MessageTerminated),
     /// A sampled acknowledgement.
     Acked(advisory::ConsumerAck),
+    /// A dead letter is not stored yet.
+    DeadLetterFailed(advisory::DeadLetterFailed),
     /// A batch will not be stored.
     BatchAbandoned(advisory::StreamBatchAbandoned),
 }

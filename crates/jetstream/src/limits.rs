@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
+use api::jetstream::feature::Features;
 use api::jetstream::stream::Storage;
 
 /// Most replicas of a stream, hence the number of tiers.
@@ -56,6 +57,8 @@ pub struct ServerLimits {
     pub consumers_default: Option<i64>,
     /// Batches.
     pub batch: BatchLimits,
+    /// Options beyond the reference that all servers know which may hold a replica of a stream.
+    pub features: Features,
 }
 
 impl Default for ServerLimits {
@@ -68,6 +71,7 @@ impl Default for ServerLimits {
             request_batch_max: None,
             consumers_default: None,
             batch: BatchLimits::default(),
+            features: Features::OWN,
         }
     }
 }

@@ -380,6 +380,30 @@ advisory! {
     }
 }
 
+/// The letter of a message that was given up is not stored; it is tried again. Told once, until a letter is stored again. The reference has no
+/// such advisory.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct DeadLetterFailed {
+    /// The stream.
+    pub stream: String,
+    /// The consumer.
+    pub consumer: String,
+    /// Sequence of the message.
+    pub stream_seq: u64,
+    /// Where the letter goes.
+    pub dead_letter_subject: String,
+    /// What the other stream said, or that none did.
+    pub error: String,
+    /// Domain of the server.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub domain: String,
+}
+
+impl Kind for DeadLetterFailed {
+    const TYPE: &'static str = "io.myelin.jetstream.advisory.v1.dead_letter_failed";
+}
+
 advisory! {
     /// A batch will not be stored.
     StreamBatchAbandoned = "advisory.v1.stream_batch_abandoned" {

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::account::Limits;
+use super::feature::Features;
 use super::stream::{Storage, StreamConfig};
 use crate::ApiError;
 use crate::duration::Nanos;
@@ -29,6 +30,8 @@ pub struct ServerLimits {
     pub reserved_storage: i64,
     /// Whether streams may have more than one replica.
     pub clustered: bool,
+    /// Options beyond the reference that all servers know which may hold a replica.
+    pub features: Features,
 }
 
 impl Default for ServerLimits {
@@ -43,6 +46,7 @@ impl Default for ServerLimits {
             reserved_memory: 0,
             reserved_storage: 0,
             clustered: false,
+            features: Features::OWN,
         }
     }
 }

@@ -8,6 +8,7 @@ pub mod advisory;
 pub mod cluster;
 pub mod consumer;
 pub mod decode;
+pub mod feature;
 pub mod limits;
 pub mod metadata;
 pub mod name;

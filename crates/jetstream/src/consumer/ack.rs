@@ -95,8 +95,8 @@ enum Verb<'a> {
     Nak(Option<i64>),
     Progress,
     Terminate(&'a str),
-    /// The answer of a stream to a publish: stored or not.
-    Stored(bool),
+    /// The answer of a stream to a publish.
+    Answer,
     Unknown,
 }
 
@@ -105,7 +105,7 @@ impl<'a> Verb<'a> {
         match body {
             b"" | b"+ACK" | b"+OK" => return Self::Ack,
             b"+WPI" => return Self::Progress,
-            [b'{', ..] => return Self::Stored(!body.windows(7).any(|part| part == b"\"error\"")),
+            [b'{', ..] => return Self::Answer,
             _ => {}
         }
         if let Some(rest) = body.strip_prefix(b"+NXT") {
@@ -158,11 +158,11 @@ impl Consumer {
                 self.mark_delivered(now);
             }
             Verb::Terminate(reason) => {
-                self.finish_acked(ctx, sequence, now);
+                self.terminate(ctx, sequence, (reason, now));
                 self.advise_terminated(ctx, delivery, reason);
             }
-            Verb::Stored(stored) => {
-                if self.letter_answered(ctx, sequence, stored) {
+            Verb::Answer => {
+                if self.letter_answered(ctx, sequence, body) {
                     return;
                 }
             }
@@ -184,6 +184,18 @@ impl Consumer {
             self.advise_acked(ctx, delivery, waited);
         }
         self.finish_acked(ctx, delivery.stream, now);
+    }
+
+    /// The client never wants the message again.
+    fn terminate(&mut self, ctx: &mut Context<'_>, sequence: u64, how: (&str, Timestamp)) {
+        let (reason, now) = how;
+        if !self.state.pending.contains_key(&sequence) || !self.wants_letter(ctx, sequence) {
+            return self.finish_acked(ctx, sequence, now);
+        }
+        self.condemn(sequence, Some(reason), now);
+        if let Some(lead) = &mut self.lead {
+            lead.acked_at = Some(now);
+        }
     }
 
     fn finish_acked(&mut self, ctx: &mut Context<'_>, sequence: u64, now: Timestamp) {
@@ -273,6 +285,9 @@ impl Consumer {
         now: Timestamp,
     ) {
         let sequence = delivery.stream;
+        if self.state.is_given_up(sequence) {
+            return;
+        }
         let Some(pending) = self.state.pending.get(&sequence) else { return };
         let count = pending.count;
         self.advise_naked(ctx, delivery);
@@ -291,6 +306,9 @@ impl Consumer {
     /// The wait for the message's acknowledgement begins at this time.
     fn postpone(&mut self, ctx: &mut Context<'_>, sequence: u64, at: Timestamp) {
         let now = ctx.outside.now();
+        if self.state.is_given_up(sequence) {
+            return;
+        }
         let Some(pending) = self.state.pending.get_mut(&sequence) else { return };
         pending.at = at;
         let wait = self.settings.wait(pending.count);
@@ -358,7 +376,6 @@ mod tests {
         assert_eq!(Verb::parse(b"-NAK soon"), Verb::Nak(None));
         assert_eq!(Verb::parse(b"+TERM because of it"), Verb::Terminate("because of it"));
         assert_eq!(Verb::parse(b"+ACKx"), Verb::Unknown);
-        assert_eq!(Verb::parse(b"{\"stream\":\"D\",\"seq\":1}"), Verb::Stored(true));
-        assert_eq!(Verb::parse(b"{\"error\":{}}"), Verb::Stored(false));
+        assert_eq!(Verb::parse(b"{\"stream\":\"D\",\"seq\":1}"), Verb::Answer);
     }
 }

@@ -6,6 +6,7 @@ use store::stream::Filter;
 
 use super::command::{CommandError, Operation, Operations};
 use super::settings::keeps_messages;
+use super::state::Cause;
 use super::{Applied, Consumer, Context};
 
 impl Consumer {
@@ -16,11 +17,11 @@ impl Consumer {
         command: &[u8],
         live: bool,
     ) -> Result<Applied, CommandError> {
-        let operations = Operations::read(command)?;
+        let mut operations = Operations::read(command)?;
         let current = operations.generation == self.state.generation;
         let at = operations.at;
         let mut applied = Applied::default();
-        for operation in operations {
+        while let Some(operation) = operations.next() {
             let operation = operation?;
             // What was done before a reset is undone by it, wherever it stands in the log.
             if !current {
@@ -30,12 +31,26 @@ impl Consumer {
             if !live {
                 self.replay(ctx, operation, at);
             }
+            if let Operation::GivenUp { sequence } = operation {
+                self.given_up_applied(ctx, sequence, (operations.cause.take(), live));
+            }
         }
         self.dirty = true;
         if live {
             self.confirm_applied(ctx);
         }
         Ok(applied)
+    }
+
+    /// It lasts that a message is given up.
+    fn given_up_applied(&mut self, ctx: &mut Context<'_>, sequence: u64, how: (Option<Cause>, bool)) {
+        match how {
+            (_, true) => self.publish_letter(ctx, sequence),
+            (Some(cause), false) => {
+                self.state.give_up(sequence, cause);
+            }
+            (None, false) => {}
+        }
     }
 
     /// What the stream may count as done from here on.
@@ -47,6 +62,10 @@ impl Consumer {
                     self.state.unapplied.remove(&sequence);
                 });
                 applied.acked.push(range);
+            }
+            Operation::Buried { sequence } => {
+                self.state.unapplied.remove(&sequence);
+                applied.acked.push(sequence..=sequence);
             }
             Operation::AckedUpTo { sequence } if self.is_unacknowledged() => {
                 self.finish_delivered(self.state.applied + 1..=sequence, applied);
@@ -116,6 +135,9 @@ impl Consumer {
             Operation::Exhausted { sequence } => {
                 state.exhaust(sequence);
             }
+            Operation::Buried { sequence } => state.bury(sequence),
+            // Done with its cause, which is not in the operation.
+            Operation::GivenUp { .. } => {}
             Operation::Parked { sequence } => {
                 if matches!(ctx.store.subject_of(sequence), Ok(Some(_)) | Err(_)) {
                     state.park(sequence);

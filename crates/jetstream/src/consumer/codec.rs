@@ -8,18 +8,21 @@ use api::jetstream::decode::{DecodeError, Mode, decode};
 use store::Timestamp;
 
 use super::Consumer;
+use super::command::{put_cause, read_cause};
 use super::settings::Settings;
-use super::state::{Chosen, Pending, Position, State};
+use super::state::{Chosen, Letters, Pending, Position, State};
 use super::wire::{Put, Reader};
 
 /// Format of states; another one is refused.
 const VERSION: u8 = 1;
+/// Format of states with dead letters, so that a server that does not know them says so.
+const VERSION_LETTERS: u8 = 2;
 
 /// The bytes are no consumer of this version.
 #[derive(Debug, thiserror::Error)]
 pub enum StateError {
     /// Written by another version.
-    #[error("consumer state of version {found}, this server reads version {VERSION}")]
+    #[error("consumer state of version {found}, this server reads versions up to {VERSION_LETTERS}")]
     Version {
         /// The version found.
         found: u8,
@@ -56,9 +59,29 @@ fn ascending(reader: &mut Reader<'_>) -> Option<Vec<u64>> {
     Some(numbers)
 }
 
+fn letters(reader: &mut Reader<'_>) -> Option<Letters> {
+    let stored = reader.number()?;
+    let mut open = BTreeMap::new();
+    for sequence in ascending(reader)? {
+        open.insert(sequence, read_cause(reader)?);
+    }
+    Some(Letters { open, stored })
+}
+
 impl State {
     pub(super) fn encode(&self, out: &mut Vec<u8>) {
-        let Self { delivered, pending, exhausted, parked, unapplied, applied, chosen, generation, .. } = self;
+        let Self {
+            delivered,
+            pending,
+            exhausted,
+            parked,
+            unapplied,
+            applied,
+            chosen,
+            letters,
+            generation,
+            redelivered: _,
+        } = self;
         for number in [delivered.consumer, delivered.stream, *applied, *generation] {
             out.put_number(number);
         }
@@ -81,9 +104,21 @@ impl State {
             }
             None => out.put_number(0),
         }
+        if let Some(letters) = letters
+            && self.version() == VERSION_LETTERS
+        {
+            out.put_number(letters.stored);
+            put_ascending(out, letters.open.len(), letters.open.keys().copied());
+            letters.open.values().for_each(|cause| put_cause(out, cause));
+        }
     }
 
-    pub(super) fn decode(reader: &mut Reader<'_>) -> Option<Self> {
+    fn version(&self) -> u8 {
+        let used = |letters: &Letters| letters.stored > 0 || !letters.open.is_empty();
+        if self.letters.as_deref().is_some_and(used) { VERSION_LETTERS } else { VERSION }
+    }
+
+    pub(super) fn decode(reader: &mut Reader<'_>, version: u8) -> Option<Self> {
         let delivered = Position { consumer: reader.number()?, stream: reader.number()? };
         let (applied, generation) = (reader.number()?, reader.number()?);
         let mut pending = BTreeMap::new();
@@ -107,6 +142,7 @@ impl State {
             0 => None,
             up_to => Some(Box::new(Chosen { sequences: VecDeque::from(ascending(reader)?), up_to })),
         };
+        let letters = if version == VERSION_LETTERS { Some(Box::new(letters(reader)?)) } else { None };
         let redelivered = pending.values().filter(|pending| pending.count > 1).count() as u64;
         let state = Self {
             delivered,
@@ -117,6 +153,7 @@ impl State {
             unapplied,
             applied,
             chosen,
+            letters,
             generation,
         };
         reader.is_empty().then_some(state)
@@ -126,7 +163,7 @@ impl State {
 impl Consumer {
     /// Writes everything that a replica must know.
     pub fn encode_state(&self, out: &mut Vec<u8>) {
-        out.put_byte(VERSION);
+        out.put_byte(self.state.version());
         out.put_string(self.name.as_bytes());
         out.put_signed(self.created.0);
         // A configuration consists of texts and numbers, which always have a JSON form.
@@ -138,16 +175,16 @@ impl Consumer {
     pub fn restore(bytes: &[u8]) -> Result<Self, StateError> {
         let damaged = || StateError::Damaged { size: bytes.len() };
         let mut reader = Reader(bytes);
-        match reader.byte().ok_or_else(damaged)? {
-            VERSION => {}
+        let version = match reader.byte().ok_or_else(damaged)? {
+            known @ (VERSION | VERSION_LETTERS) => known,
             found => return Err(StateError::Version { found }),
-        }
+        };
         let name = reader.string().ok_or_else(damaged)?;
         let name: Arc<str> = std::str::from_utf8(name).map_err(|_| damaged())?.into();
         let created = Timestamp(reader.signed().ok_or_else(damaged)?);
         let config = reader.string().ok_or_else(damaged)?;
         let config: ConsumerConfig = decode(config, Mode::Lenient)?;
-        let state = State::decode(&mut reader).ok_or_else(damaged)?;
+        let state = State::decode(&mut reader, version).ok_or_else(damaged)?;
         let settings = Settings::new(&config);
         Ok(Self {
             name,
@@ -155,7 +192,6 @@ impl Consumer {
             config: Arc::new(config),
             settings,
             state,
-            extensions: super::Extensions::default(),
             dirty: false,
             fresh: false,
             lead: None,

@@ -6,10 +6,13 @@
 use bytes::{Bytes, BytesMut};
 use store::Timestamp;
 
+use super::state::Cause;
 use super::wire::{Put, Reader};
 
 /// Format of commands; another one is refused.
 const VERSION: u8 = 1;
+/// Format of commands that are about dead letters too, so that a server that does not know them says so.
+const VERSION_LETTERS: u8 = 2;
 
 /// Bytes that are kept for the next command.
 const CAPACITY_KEPT: usize = 256;
@@ -21,12 +24,18 @@ const ACKED_UP_TO: u8 = 4;
 const MOVED: u8 = 5;
 const EXHAUSTED: u8 = 6;
 const PARKED: u8 = 7;
+const GIVEN_UP: u8 = 8;
+const BURIED: u8 = 9;
+
+/// How `GIVEN_UP` tells why.
+const MAX_DELIVER: u8 = 0;
+const TERMINATED: u8 = 1;
 
 /// The bytes are no command of this version.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum CommandError {
     /// Written by another version.
-    #[error("consumer command of version {found}, this server reads version {VERSION}")]
+    #[error("consumer command of version {found}, this server reads versions up to {VERSION_LETTERS}")]
     Version {
         /// The version found.
         found: u8,
@@ -56,6 +65,10 @@ pub(super) enum Operation {
     Exhausted { sequence: u64 },
     /// A message was passed over.
     Parked { sequence: u64 },
+    /// A pending message is not delivered any more and becomes a dead letter. Why is what `Operations::cause` says.
+    GivenUp { sequence: u64 },
+    /// A dead letter is stored.
+    Buried { sequence: u64 },
 }
 
 /// The command of the current turn, as far as it has come.
@@ -67,6 +80,8 @@ pub(super) struct Batch {
     at: Timestamp,
     /// The newest operation, which the next message may extend.
     open: Option<Operation>,
+    /// Something is about dead letters.
+    letters: bool,
     /// Who waits for the operations to last.
     pub(super) replies: Vec<Bytes>,
 }
@@ -94,6 +109,18 @@ impl Batch {
         }
     }
 
+    /// Adds that a message was given up.
+    pub(super) fn push_given_up(&mut self, sequence: u64, cause: &Cause, at: Timestamp) {
+        if self.is_empty() {
+            self.at = at;
+        }
+        self.close();
+        self.letters = true;
+        self.bytes.put_byte(GIVEN_UP);
+        self.bytes.put_number(sequence);
+        put_cause(&mut self.bytes, cause);
+    }
+
     /// Whether there is nothing to propose.
     pub(super) fn is_empty(&self) -> bool {
         self.open.is_none() && self.bytes.is_empty()
@@ -107,7 +134,8 @@ impl Batch {
     /// Moves the command to `out` and gives back who waits for it.
     pub(super) fn take(&mut self, generation: u64, out: &mut BytesMut) -> Vec<Bytes> {
         self.close();
-        out.put_byte(VERSION);
+        let letters = std::mem::take(&mut self.letters);
+        out.put_byte(if letters { VERSION_LETTERS } else { VERSION });
         out.put_number(generation);
         out.put_signed(self.at.0);
         out.extend_from_slice(&self.bytes);
@@ -121,12 +149,34 @@ impl Batch {
     /// Drops the operations, but not who waits for them.
     pub(super) fn forget_operations(&mut self) {
         self.open = None;
+        self.letters = false;
         self.bytes.clear();
     }
 
     fn close(&mut self) {
         let Some(operation) = self.open.take() else { return };
+        self.letters |= matches!(operation, Operation::Buried { .. });
         encode(&operation, &mut self.bytes);
+    }
+}
+
+/// Writes why a message was given up.
+pub(super) fn put_cause(out: &mut impl Put, cause: &Cause) {
+    match cause {
+        Cause::MaxDeliver => out.put_byte(MAX_DELIVER),
+        Cause::Terminated(reason) => {
+            out.put_byte(TERMINATED);
+            out.put_string(reason.as_bytes());
+        }
+    }
+}
+
+/// Reads what `put_cause` wrote.
+pub(super) fn read_cause(reader: &mut Reader<'_>) -> Option<Cause> {
+    match reader.byte()? {
+        MAX_DELIVER => Some(Cause::MaxDeliver),
+        TERMINATED => Some(Cause::Terminated(std::str::from_utf8(reader.string()?).ok()?.into())),
+        _ => None,
     }
 }
 
@@ -165,6 +215,15 @@ fn encode(operation: &Operation, out: &mut BytesMut) {
             out.put_byte(PARKED);
             out.put_number(sequence);
         }
+        Operation::GivenUp { sequence } => {
+            out.put_byte(GIVEN_UP);
+            out.put_number(sequence);
+            put_cause(out, &Cause::MaxDeliver);
+        }
+        Operation::Buried { sequence } => {
+            out.put_byte(BURIED);
+            out.put_number(sequence);
+        }
     }
 }
 
@@ -175,6 +234,8 @@ pub(super) struct Operations<'a> {
     pub(super) generation: u64,
     /// Time of its operations.
     pub(super) at: Timestamp,
+    /// Why the message of the newest `GivenUp` was given up.
+    pub(super) cause: Option<Cause>,
     reader: Reader<'a>,
     size: usize,
 }
@@ -185,12 +246,12 @@ impl<'a> Operations<'a> {
         let damaged = CommandError::Damaged { size };
         let mut reader = Reader(command);
         match reader.byte().ok_or(damaged)? {
-            VERSION => {}
+            VERSION | VERSION_LETTERS => {}
             found => return Err(CommandError::Version { found }),
         }
         let generation = reader.number().ok_or(damaged)?;
         let at = Timestamp(reader.signed().ok_or(damaged)?);
-        Ok(Self { generation, at, reader, size })
+        Ok(Self { generation, at, cause: None, reader, size })
     }
 
     fn operation(&mut self) -> Option<Operation> {
@@ -211,6 +272,12 @@ impl<'a> Operations<'a> {
             MOVED => Operation::Moved { sequence: reader.number()?, at: Timestamp(reader.signed()?) },
             EXHAUSTED => Operation::Exhausted { sequence: reader.number()? },
             PARKED => Operation::Parked { sequence: reader.number()? },
+            GIVEN_UP => {
+                let sequence = reader.number()?;
+                self.cause = Some(read_cause(reader)?);
+                Operation::GivenUp { sequence }
+            }
+            BURIED => Operation::Buried { sequence: reader.number()? },
             _ => return None,
         };
         let sound = match operation {
@@ -279,6 +346,33 @@ mod tests {
         let operations = Operations::read(&command).unwrap();
         assert_eq!((operations.generation, operations.at), (3, Timestamp(9)));
         assert!(batch.is_empty());
+    }
+
+    #[test]
+    fn commands_about_dead_letters_have_a_version_of_their_own() {
+        let mut batch = Batch::default();
+        batch.push(Operation::Acked { first: 1, count: 1 }, Timestamp(9));
+        batch.push_given_up(2, &Cause::Terminated("no".into()), Timestamp(9));
+        batch.push(Operation::Acked { first: 3, count: 1 }, Timestamp(9));
+        batch.push(Operation::Buried { sequence: 2 }, Timestamp(9));
+        let mut command = BytesMut::new();
+        batch.take(0, &mut command);
+        assert_eq!(command[0], VERSION_LETTERS);
+        let mut operations = Operations::read(&command).unwrap();
+        assert_eq!(operations.next(), Some(Ok(Operation::Acked { first: 1, count: 1 })));
+        assert_eq!(operations.next(), Some(Ok(Operation::GivenUp { sequence: 2 })));
+        assert_eq!(operations.cause, Some(Cause::Terminated("no".into())));
+        assert_eq!(operations.next(), Some(Ok(Operation::Acked { first: 3, count: 1 })));
+        assert_eq!(operations.next(), Some(Ok(Operation::Buried { sequence: 2 })));
+        for length in 4..command.len() {
+            let cut = read(&command[..length]).is_err();
+            // Only between operations a cut cannot be seen; the log has lengths of its own.
+            assert_eq!(cut, ![6, 12, 15].contains(&length), "cut at {length}");
+        }
+        command.clear();
+        batch.push(Operation::Acked { first: 4, count: 1 }, Timestamp(9));
+        batch.take(0, &mut command);
+        assert_eq!(command[0], VERSION);
     }
 
     #[test]

@@ -9,9 +9,9 @@ use std::sync::Arc;
 use api::jetstream::consumer::{AckPolicy, ConsumerConfig};
 use store::Timestamp;
 
+use super::Consumer;
 use super::settings::Settings;
 use super::state::{Pending, Position, State};
-use super::{Consumer, Extensions};
 use crate::snapshot::document::{ConsumerDocument, ConsumerState, Pair, PendingMessage};
 
 /// A document contradicts itself.
@@ -91,7 +91,6 @@ impl Consumer {
             settings: Settings::new(&config),
             config: Arc::new(config),
             state,
-            extensions: Extensions::default(),
             dirty: true,
             fresh: true,
             lead: None,

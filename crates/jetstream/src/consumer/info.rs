@@ -2,7 +2,9 @@
 
 use api::Time;
 use api::duration::Nanos;
-use api::jetstream::consumer::{ConsumerInfo, PriorityGroupState, PriorityPolicy, SequenceInfo};
+use api::jetstream::consumer::{
+    ConsumerInfo, DeadLetterState, PriorityGroupState, PriorityPolicy, SequenceInfo, SubjectsAckPending,
+};
 use store::Timestamp;
 
 use super::{Consumer, Context};
@@ -30,6 +32,8 @@ impl Consumer {
             pause_remaining: paused.map_or(Nanos::ZERO, Nanos::from),
             ts: time(now),
             priority_groups: self.groups(),
+            dead_letters: self.letters_told(),
+            subjects_ack_pending: self.subjects_told(),
             ..ConsumerInfo::default()
         };
         let state = &self.state;
@@ -46,6 +50,27 @@ impl Consumer {
         info.ack_floor.last_active = lead.acked_at.map(time);
         info.num_waiting = lead.pulls.sweep(ctx, now) as i64;
         info
+    }
+
+    fn letters_told(&self) -> Option<DeadLetterState> {
+        if !self.settings.dead_letters {
+            return None;
+        }
+        let (stored, pending) = match &self.state.letters {
+            Some(letters) => (letters.stored, letters.open.len() as u64),
+            None => (0, 0),
+        };
+        let lead = self.lead.as_ref().and_then(|lead| lead.letters.as_ref());
+        let last_error = lead.map_or_else(String::new, |letters| letters.error().to_owned());
+        Some(DeadLetterState { stored, pending, last_error })
+    }
+
+    fn subjects_told(&self) -> Option<SubjectsAckPending> {
+        if self.settings.pending_per_subject_max == usize::MAX {
+            return None;
+        }
+        let subjects = self.lead.as_ref().map_or(0, |lead| lead.keys.subjects_pending() as u64);
+        Some(SubjectsAckPending { subjects, held_back: self.state.parked.len() as u64 })
     }
 
     fn groups(&self) -> Vec<PriorityGroupState> {

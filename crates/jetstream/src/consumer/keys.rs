@@ -26,6 +26,11 @@ pub(super) struct Keys {
 }
 
 impl Keys {
+    /// Subjects with pending messages.
+    pub(super) fn subjects_pending(&self) -> usize {
+        self.pending.len()
+    }
+
     /// The first message whose subject has a place again.
     pub(super) fn freed(&self) -> Option<u64> {
         self.freed.first().copied()

@@ -8,12 +8,12 @@ use store::Timestamp;
 
 use super::command::{Batch, Operation};
 use super::keys::Keys;
+use super::letters::DeadLetters;
 use super::pending::{Deadlines, Remaining};
 use super::priority::Pin;
 use super::pull::Pulls;
 use super::push::{Pace, Push};
 use super::queue::Queue;
-use super::redeliver::DeadLetters;
 use super::settings::keeps_messages;
 use super::{Consumer, Context, Position, Settings, State};
 use crate::effect::{Effect, Send};
@@ -59,7 +59,7 @@ pub(super) struct Lead {
     pub(super) push: Option<Box<Push>>,
     pub(super) pace: Pace,
     pub(super) pin: Option<Box<Pin>>,
-    pub(super) letters: DeadLetters,
+    pub(super) letters: Option<Box<DeadLetters>>,
     pub(super) keys: Keys,
     /// Changes are written into commands.
     pub(super) replicated: bool,
@@ -175,7 +175,7 @@ impl Consumer {
             push: None,
             pace: Pace::default(),
             pin: None,
-            letters: DeadLetters::default(),
+            letters: None,
             keys: Keys::default(),
             replicated: Settings::is_replicated(&self.config, ctx),
             ready: true,
@@ -196,6 +196,7 @@ impl Consumer {
         self.lead = Some(Box::new(lead));
         self.recount();
         self.count_keys(ctx);
+        self.resume_letters(ctx, now);
         self.start_push(ctx, now);
         self.set_pause(now);
         if std::mem::take(&mut self.fresh) && self.pause_remaining(now).is_some() {
@@ -284,6 +285,11 @@ impl Consumer {
     /// The threshold passed: is it really unused?
     fn check_inactive(&mut self, ctx: &mut Context<'_>, now: Timestamp) {
         let threshold = Duration::from_nanos(self.config.inactive_threshold.0.max(0) as u64);
+        if self.state.has_open_letters() {
+            // With the consumer its letters would go.
+            self.touch(now);
+            return self.arm_inactive(ctx, now);
+        }
         let Some(lead) = &mut self.lead else { return };
         if lead.push.is_none() {
             let waiting = lead.pulls.any_interest(ctx, now);
@@ -310,7 +316,7 @@ impl Consumer {
             lead.pulls.first_timeout(),
             lead.inactive_at,
             lead.paused_until,
-            lead.letters.first(),
+            lead.letters.as_ref().and_then(|letters| letters.first()),
             lead.pace.not_before,
             lead.pin.as_ref().map(|pin| pin.until),
         ];

@@ -75,7 +75,6 @@ impl Consumer {
     pub fn update(&mut self, ctx: &mut Context<'_>, config: Arc<ConsumerConfig>) -> Result<(), StoreError> {
         let before = std::mem::replace(&mut self.config, config);
         self.settings = Settings::new(&self.config);
-        self.apply_extensions();
         self.dirty = true;
         if before.filters() != self.config.filters() {
             self.restrict_chosen(ctx)?;
@@ -95,6 +94,7 @@ impl Consumer {
         }
         self.recount();
         self.count_keys(ctx);
+        self.send_letters(ctx, now);
         self.arm_inactive(ctx, now);
         if before.pause_until != self.config.pause_until {
             self.set_pause(now);
@@ -128,7 +128,7 @@ impl Consumer {
         lead.forget_turn(ctx);
         lead.ready = true;
         lead.deadlines.rebuild(&self.state, &self.settings);
-        lead.letters = super::redeliver::DeadLetters::default();
+        lead.letters = None;
         (lead.delivered_at, lead.acked_at) = (None, None);
         self.recount();
         self.count_keys(ctx);

@@ -10,10 +10,10 @@ mod codec;
 mod command;
 mod deliver;
 mod document;
-mod extensions;
 mod info;
 mod keys;
 mod lead;
+mod letters;
 mod maintain;
 mod pending;
 mod priority;
@@ -38,7 +38,6 @@ pub use ack::{AckSubject, AckTokens, FlowControlSubject};
 pub use codec::StateError;
 pub use command::CommandError;
 pub use document::DocumentError;
-pub use extensions::Extensions;
 pub use state::Position;
 
 use crate::effect::Effects;
@@ -109,7 +108,6 @@ pub struct Consumer {
     config: Arc<ConsumerConfig>,
     settings: Settings,
     state: State,
-    extensions: Extensions,
     /// The state changed since the last checkpoint.
     dirty: bool,
     /// It never led: whoever listens is told if it begins paused.
@@ -127,8 +125,7 @@ impl Consumer {
     ) -> Result<Self, StoreError> {
         let settings = Settings::new(&config);
         let state = start::state(ctx.store, &config, &settings.filter)?;
-        let extensions = Extensions::default();
-        Ok(Self { name, created, config, settings, state, extensions, dirty: true, fresh: true, lead: None })
+        Ok(Self { name, created, config, settings, state, dirty: true, fresh: true, lead: None })
     }
 
     /// Its name.

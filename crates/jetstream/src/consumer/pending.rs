@@ -114,6 +114,9 @@ impl Deadlines {
         {
             self.heap.pop();
             let Some(pending) = state.pending.get(&sequence) else { continue };
+            if state.is_given_up(sequence) {
+                continue;
+            }
             let Some(wait) = settings.wait(pending.count) else { continue };
             let due = Timestamp(pending.at.0.saturating_add(wait));
             if due > now {

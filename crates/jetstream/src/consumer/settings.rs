@@ -25,6 +25,8 @@ pub(super) struct Settings {
     pub(super) pending_max: usize,
     /// The same for each subject.
     pub(super) pending_per_subject_max: usize,
+    /// A message that is given up becomes a dead letter.
+    pub(super) dead_letters: bool,
     /// Percentage of acknowledgements that are measured.
     pub(super) sample: u8,
     pub(super) priority: PriorityPolicy,
@@ -46,6 +48,7 @@ impl Settings {
             Ok(0) | Err(_) => usize::MAX,
             Ok(limit) => limit,
         };
+        let explicit = config.ack_policy == AckPolicy::Explicit;
         Self {
             filter,
             ack: config.ack_policy,
@@ -53,7 +56,12 @@ impl Settings {
             backoff: config.backoff.iter().map(|wait| wait.0.max(0)).collect(),
             deliver_max: u32::try_from(config.max_deliver).ok().filter(|max| *max > 0).unwrap_or(u32::MAX),
             pending_max: unlimited(config.max_ack_pending),
-            pending_per_subject_max: usize::MAX,
+            pending_per_subject_max: if explicit {
+                unlimited(config.max_ack_pending_per_subject)
+            } else {
+                usize::MAX
+            },
+            dead_letters: explicit && !config.dead_letter_subject.is_empty(),
             sample: sample(&config.sample_freq),
             priority: config.priority_policy,
             replay_original: config.replay_policy == ReplayPolicy::Original,

@@ -37,6 +37,24 @@ pub(super) struct Chosen {
     pub(super) up_to: u64,
 }
 
+/// Why a message was given up.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Cause {
+    /// It was delivered as often as allowed.
+    MaxDeliver,
+    /// A client terminated it, with this reason.
+    Terminated(Box<str>),
+}
+
+/// Messages that were given up and become dead letters.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Letters {
+    /// Pending messages that are not delivered any more; they are done when their letter is stored.
+    pub(super) open: BTreeMap<u64, Cause>,
+    /// How many letters were stored since the consumer was made or reset.
+    pub(super) stored: u64,
+}
+
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct State {
     /// The newest delivery.
@@ -53,6 +71,8 @@ pub(super) struct State {
     /// Without acknowledgements: last delivery that is applied.
     pub(super) applied: u64,
     pub(super) chosen: Option<Box<Chosen>>,
+    /// `None` as long as there never was one.
+    pub(super) letters: Option<Box<Letters>>,
     /// Counts resets, so that commands from before one are told from those after it.
     pub(super) generation: u64,
 }
@@ -116,6 +136,9 @@ impl State {
     /// A message needs no delivery any more. `None` if it did not wait for an acknowledgement.
     pub(super) fn finish(&mut self, sequence: u64) -> Option<Pending> {
         let pending = self.pending.remove(&sequence)?;
+        if let Some(letters) = &mut self.letters {
+            letters.open.remove(&sequence);
+        }
         self.redelivered -= u64::from(pending.count > 1);
         Some(pending)
     }
@@ -125,6 +148,36 @@ impl State {
         let pending = self.finish(sequence)?;
         self.exhausted.insert(sequence, pending.count);
         Some(pending)
+    }
+
+    /// A pending message is not delivered any more, and waits for its letter. False if nothing changed.
+    pub(super) fn give_up(&mut self, sequence: u64, cause: Cause) -> bool {
+        if !self.pending.contains_key(&sequence) || self.is_given_up(sequence) {
+            return false;
+        }
+        self.letters.get_or_insert_default().open.insert(sequence, cause);
+        true
+    }
+
+    /// Why a message waits for its letter, if it does.
+    pub(super) fn given_up(&self, sequence: u64) -> Option<&Cause> {
+        self.letters.as_ref()?.open.get(&sequence)
+    }
+
+    pub(super) fn is_given_up(&self, sequence: u64) -> bool {
+        self.given_up(sequence).is_some()
+    }
+
+    /// Whether any message waits for its letter.
+    pub(super) fn has_open_letters(&self) -> bool {
+        self.letters.as_ref().is_some_and(|letters| !letters.open.is_empty())
+    }
+
+    /// A message's letter is stored.
+    pub(super) fn bury(&mut self, sequence: u64) {
+        if self.finish(sequence).is_some() {
+            self.letters.get_or_insert_default().stored += 1;
+        }
     }
 
     /// Messages that count as redelivered for people: those that are pending, and those that were given up after several deliveries.
@@ -166,6 +219,9 @@ impl State {
         self.exhausted = self.exhausted.split_off(&next);
         self.parked = self.parked.split_off(&next);
         self.unapplied = self.unapplied.split_off(&next);
+        if let Some(letters) = &mut self.letters {
+            letters.open = letters.open.split_off(&next);
+        }
         self.redelivered = self.pending.values().filter(|pending| pending.count > 1).count() as u64;
         self.applied = self.applied.max(up_to);
         self.pass(up_to);
@@ -224,6 +280,25 @@ mod tests {
         state.deliver(2, 3, AT, true);
         assert!(state.pending.contains_key(&2) && state.parked.is_empty());
         assert_eq!(state.delivered, Position { consumer: 3, stream: 3 });
+    }
+
+    #[test]
+    fn given_up_messages_stay_pending_until_their_letter_is_stored_once() {
+        let mut state = delivered(&[1, 2, 3]);
+        assert!(state.give_up(2, Cause::MaxDeliver) && !state.give_up(2, Cause::Terminated("x".into())));
+        assert!(!state.give_up(4, Cause::MaxDeliver));
+        assert!(state.give_up(3, Cause::MaxDeliver));
+        assert_eq!((state.given_up(2), state.pending.len()), (Some(&Cause::MaxDeliver), 3));
+        // Applied twice, as after a checkpoint that held it already.
+        state.bury(2);
+        state.bury(2);
+        state.finish(3);
+        let stored = |state: &State| state.letters.as_ref().map(|letters| letters.stored);
+        assert_eq!((stored(&state), state.has_open_letters(), state.floor().stream), (Some(1), false, 0));
+        let mut state = delivered(&[1]);
+        state.give_up(1, Cause::MaxDeliver);
+        state.purge(1);
+        assert!(!state.has_open_letters());
     }
 
     #[test]

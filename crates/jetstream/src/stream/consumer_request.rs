@@ -64,6 +64,7 @@ fn server_limits(limits: &Limits) -> ServerLimits {
         max_ack_pending: server.ack_pending_max.unwrap_or(0),
         max_request_batch: server.request_batch_max.unwrap_or(0),
         default_max_consumers: server.consumers_default.unwrap_or(0),
+        features: server.features,
         ..ServerLimits::default()
     }
 }

@@ -8,7 +8,7 @@ use api::duration::Nanos;
 use api::jetstream::consumer::{AckPolicy, ConsumerConfig, DeliverPolicy};
 use api::jetstream::stream::Retention;
 use bytes::Bytes;
-use jetstream::consumer::{Extensions, RemoveReason};
+use jetstream::consumer::RemoveReason;
 use jetstream::outside::Outside;
 use store::stream::StreamStore;
 
@@ -40,6 +40,12 @@ pub(crate) fn config(random: &mut impl FnMut(u64) -> u64) -> ConsumerConfig {
     config.max_ack_pending = [-1, 3, 10][random(3) as usize];
     config.max_deliver = [-1, 1, 3][random(3) as usize];
     config.max_waiting = 16;
+    if random(3) == 0 {
+        config.max_ack_pending_per_subject = 2;
+    }
+    if random(3) == 0 {
+        config.dead_letter_subject = "dead".into();
+    }
     if random(3) == 0 {
         config.backoff = vec![Nanos::from_millis(50), Nanos::from_millis(500)];
     }
@@ -77,10 +83,6 @@ impl Run {
             (0..random.below(20)).map(|_| harness.append_entry(random.pick(&SUBJECTS), b"x")).collect();
         let initial = before.len();
         harness = Harness::new(seed, retention, &config, before);
-        if random.below(3) == 0 && config.ack_policy != AckPolicy::None {
-            let extensions = Extensions { pending_per_subject_max: Some(2), ..Extensions::default() };
-            harness.with(|consumer, ctx| consumer.set_extensions(ctx, extensions));
-        }
         Self { random, harness, config, deliveries: Vec::new(), checkpoints: Vec::new(), initial }
     }
 
@@ -133,6 +135,8 @@ impl Run {
             b"+WPI",
             b"+TERM no",
             b"+NXT 2",
+            b"{\"stream\":\"D\",\"seq\":1}",
+            b"{\"stream\":\"D\",\"seq\":0,\"error\":{\"code\":503}}",
         ]);
         self.harness.ack(&subject, body, Some("confirm"));
     }
@@ -148,6 +152,8 @@ impl Run {
                 self.config.max_ack_pending = self.random.pick(&[-1, 2, 20]);
                 self.config.filter_subject = self.random.pick(&["", "a.>", "b.1"]).to_owned();
                 self.config.filter_subjects = Vec::new();
+                self.config.dead_letter_subject = self.random.pick(&["", "dead", "dead.too"]).to_owned();
+                self.config.max_ack_pending_per_subject = self.random.pick(&[0, 1, 2]);
                 Entry::Update(self.config.clone().into())
             }
             _ => match harness.with(|consumer, ctx| consumer.check_reset(ctx, 0)) {
@@ -172,7 +178,11 @@ impl Run {
 
     fn compare(&mut self, seed: u64) {
         self.harness.turn();
-        self.harness.apply_all();
+        while self.harness.replica.applied < self.harness.log.len() {
+            self.harness.apply_all();
+            // What was applied may have made a leader propose more.
+            self.harness.turn();
+        }
         let Self { harness, initial, .. } = self;
         let mut world = World::new(0);
         let first_config = harness_config(seed);

@@ -12,7 +12,7 @@ use std::time::Duration;
 use api::jetstream::consumer::ConsumerConfig;
 use api::jetstream::stream::Retention;
 use bytes::Bytes;
-use jetstream::consumer::{Extensions, RemoveReason};
+use jetstream::consumer::RemoveReason;
 use jetstream::effect::Effect;
 
 use crate::harness::{Entry, Harness, START};
@@ -60,7 +60,6 @@ struct Script {
     /// Subject, payload and time of messages from before the consumer.
     before: Vec<(String, String, i64)>,
     at: i64,
-    extensions: Extensions,
     harness: Option<Harness>,
 }
 
@@ -78,10 +77,7 @@ impl Script {
             at: store::Timestamp(START + at * 1_000_000),
         };
         let log = self.before.iter().map(append).collect();
-        let mut harness = Harness::new(1, self.retention, &config, log);
-        let extensions = self.extensions.clone();
-        harness.with(|consumer, ctx| consumer.set_extensions(ctx, extensions));
-        self.harness = Some(harness);
+        self.harness = Some(Harness::new(1, self.retention, &config, log));
     }
 
     fn publish(&mut self, words: &[&str]) {
@@ -108,10 +104,6 @@ impl Script {
             ("stream", ["workqueue"]) => self.retention = Retention::WorkQueue,
             ("stream", ["interest"]) => self.retention = Retention::Interest,
             ("at", [millis]) => self.at = millis.parse().unwrap(),
-            ("letters", [subject]) => {
-                self.extensions.dead_letter = Some(Bytes::copy_from_slice(subject.as_bytes()));
-            }
-            ("per-subject", [max]) => self.extensions.pending_per_subject_max = Some(max.parse().unwrap()),
             ("create", _) => self.create(rest),
             ("publish", words) => self.publish(words),
             ("pull", [reply, ..]) => {
@@ -214,6 +206,12 @@ impl Script {
             info.num_waiting,
             info.num_pending,
         );
+        if let Some(letters) = info.dead_letters {
+            write!(text, " letters {}/{} {:?}", letters.stored, letters.pending, letters.last_error).unwrap();
+        }
+        if let Some(subjects) = info.subjects_ack_pending {
+            write!(text, " subjects {} held back {}", subjects.subjects, subjects.held_back).unwrap();
+        }
         if info.push_bound {
             text.push_str(" bound");
         }

@@ -186,8 +186,8 @@ fn states_survive_a_round_trip_and_damage_is_told() {
     longer.push(0);
     assert!(matches!(Consumer::restore(&longer), Err(StateError::Damaged { .. })));
     let mut newer = state;
-    newer[0] = 2;
-    assert!(matches!(Consumer::restore(&newer), Err(StateError::Version { found: 2 })));
+    newer[0] = 3;
+    assert!(matches!(Consumer::restore(&newer), Err(StateError::Version { found: 3 })));
 }
 
 #[test]

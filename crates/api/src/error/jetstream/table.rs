@@ -457,10 +457,20 @@ impl ErrorCode {
     pub const MESSAGE_SOURCE_HDR_NOT_ALLOWED: Self = Self { err_code: 10227, code: 400, text: "message stream source header is not allowed" };
     /// `stream source consumer stalled on flow control`
     pub const SOURCE_CONSUMER_FLOW_CONTROL_STALLED: Self = Self { err_code: 10228, code: 500, text: "stream source consumer stalled on flow control" };
+    /// `consumer dead letter subject {err}`
+    pub const CONSUMER_DEAD_LETTER_SUBJECT_INVALID: Self = Self { err_code: 20001, code: 400, text: "consumer dead letter subject {err}" };
+    /// `consumer dead letter subject forms a cycle`
+    pub const CONSUMER_DEAD_LETTER_CYCLE: Self = Self { err_code: 20002, code: 400, text: "consumer dead letter subject forms a cycle" };
+    /// `consumer dead letter subject requires explicit ack policy`
+    pub const CONSUMER_DEAD_LETTER_REQUIRES_EXPLICIT_ACK: Self = Self { err_code: 20003, code: 400, text: "consumer dead letter subject requires explicit ack policy" };
+    /// `consumer max ack pending per subject {err}`
+    pub const CONSUMER_ACK_PENDING_PER_SUBJECT_INVALID: Self = Self { err_code: 20004, code: 400, text: "consumer max ack pending per subject {err}" };
+    /// `{feature} is not supported by all servers that may hold the stream`
+    pub const FEATURE_NOT_SUPPORTED: Self = Self { err_code: 20005, code: 412, text: "{feature} is not supported by all servers that may hold the stream" };
 }
 
 /// All errors by number.
-pub static ALL: [ErrorCode; 227] = [
+pub static ALL: [ErrorCode; 232] = [
     ErrorCode::ACCOUNT_RESOURCES_EXCEEDED,
     ErrorCode::BAD_REQUEST,
     ErrorCode::CLUSTER_INCOMPLETE,
@@ -688,4 +698,9 @@ pub static ALL: [ErrorCode; 227] = [
     ErrorCode::STREAM_RECONFIGURE_IN_PROGRESS,
     ErrorCode::MESSAGE_SOURCE_HDR_NOT_ALLOWED,
     ErrorCode::SOURCE_CONSUMER_FLOW_CONTROL_STALLED,
+    ErrorCode::CONSUMER_DEAD_LETTER_SUBJECT_INVALID,
+    ErrorCode::CONSUMER_DEAD_LETTER_CYCLE,
+    ErrorCode::CONSUMER_DEAD_LETTER_REQUIRES_EXPLICIT_ACK,
+    ErrorCode::CONSUMER_ACK_PENDING_PER_SUBJECT_INVALID,
+    ErrorCode::FEATURE_NOT_SUPPORTED,
 ];

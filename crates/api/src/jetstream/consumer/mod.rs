@@ -1,6 +1,7 @@
 //! Consumers: their configuration and their state.
 
 mod admit;
+mod features;
 mod validate;
 
 use std::collections::BTreeMap;
@@ -203,6 +204,12 @@ pub struct ConsumerConfig {
     /// How long a silent client stays pinned.
     #[serde(skip_serializing_if = "is_zero")]
     pub priority_timeout: Nanos,
+    /// Where messages go that are given up: delivered as often as allowed, or terminated. Empty for nowhere. Not an option of the reference.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub dead_letter_subject: String,
+    /// Most messages of one subject that may wait for their acknowledgement; zero without limit. Not an option of the reference.
+    #[serde(deserialize_with = "go::int", skip_serializing_if = "is_zero")]
+    pub max_ack_pending_per_subject: i64,
 }
 
 impl ConsumerConfig {
@@ -291,6 +298,35 @@ pub struct ConsumerInfo {
     /// State of its priority groups.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub priority_groups: Vec<PriorityGroupState>,
+    /// Its dead letters, if it has a subject for them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dead_letters: Option<DeadLetterState>,
+    /// Its subjects, if there is a limit for each.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub subjects_ack_pending: Option<SubjectsAckPending>,
+}
+
+/// What became of the messages that a consumer gave up.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct DeadLetterState {
+    /// Letters that a stream has confirmed since the consumer was made or reset.
+    pub stored: u64,
+    /// Messages that are given up and whose letter no stream has confirmed. They count as waiting for their acknowledgement.
+    pub pending: u64,
+    /// Why the newest attempt failed, until one succeeds.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub last_error: String,
+}
+
+/// Subjects of a consumer that are limited one by one.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct SubjectsAckPending {
+    /// Subjects with messages that wait for their acknowledgement.
+    pub subjects: u64,
+    /// Messages that were passed over because their subject had no place. They count as pending, not as delivered.
+    pub held_back: u64,
 }
 
 /// A point in the deliveries of a consumer.

@@ -2,7 +2,7 @@
 //!
 //! The order of the checks is part of the contract: a configuration with several faults is refused for the first.
 
-use super::{AckPolicy, ConsumerConfig, DeliverPolicy, PriorityPolicy};
+use super::{AckPolicy, ConsumerConfig, DeliverPolicy, PriorityPolicy, features};
 use crate::ApiError;
 use crate::duration::Nanos;
 use crate::error::jetstream::ErrorCode;
@@ -220,7 +220,8 @@ fn check(
         let limit = format_args!("{}KB", METADATA_BYTES_MAX / 1024);
         return Err(ErrorCode::CONSUMER_METADATA_LENGTH.because(limit));
     }
-    check_priority(config)
+    check_priority(config)?;
+    features::check(config, stream, server)
 }
 
 fn check_names(config: &ConsumerConfig) -> Result<(), ApiError> {
