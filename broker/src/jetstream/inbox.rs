@@ -152,6 +152,11 @@ impl Inbox {
         }
     }
 
+    /// Nothing waits.
+    pub fn is_empty(&self) -> bool {
+        self.queue.lock().is_empty()
+    }
+
     /// Messages of clients that wait now, and their bytes.
     pub fn waiting(&self) -> (usize, usize) {
         let queue = self.queue.lock();

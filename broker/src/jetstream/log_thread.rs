@@ -2,6 +2,8 @@
 //!
 //! A shard that waits for its log is not blocked: it works on, and what it asks for meanwhile is the next batch. So the slower the disk, the
 //! larger the batches, and the cost of a sync is shared by all streams of the server.
+//!
+//! A shard that has nothing else to do would only wait: it claims the idle log and writes for itself, which saves two changes of threads.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -153,11 +155,13 @@ impl LogStats {
     }
 }
 
-/// Handle to the log thread.
+/// Handle to the log and its thread.
 #[derive(Debug)]
 pub struct Log {
     queue: Mutex<Queue>,
     arrived: Condvar,
+    /// None until the thread is started. Whoever made the queue busy locks it.
+    writer: Mutex<Option<Writer>>,
     /// Counters.
     pub stats: LogStats,
 }
@@ -165,13 +169,45 @@ pub struct Log {
 #[derive(Debug, Default)]
 struct Queue {
     jobs: VecDeque<Job>,
+    /// The thread sleeps.
     waiting: bool,
+    /// Somebody writes.
+    busy: bool,
+    /// When the thread has to work although nothing arrives.
+    rest_at: Option<Instant>,
+}
+
+/// The idle log, claimed by a shard that writes for itself. Others queue up until it is dropped.
+#[derive(Debug)]
+pub struct Claim<'a> {
+    log: &'a Log,
+}
+
+impl Claim<'_> {
+    /// Writes and syncs. False if the log has failed, which the inboxes are told.
+    pub fn write(&self, batch: &Batch) -> bool {
+        let mut writer = self.log.writer.lock();
+        writer
+            .as_mut()
+            .is_some_and(|writer| writer.complete(&self.log.stats, std::slice::from_ref(batch), false))
+    }
+}
+
+impl Drop for Claim<'_> {
+    fn drop(&mut self) {
+        self.log.release();
+    }
 }
 
 impl Log {
     /// A log whose thread is not running yet.
     pub fn new() -> Arc<Self> {
-        Arc::new(Self { queue: Mutex::default(), arrived: Condvar::new(), stats: LogStats::default() })
+        Arc::new(Self {
+            queue: Mutex::default(),
+            arrived: Condvar::new(),
+            writer: Mutex::new(None),
+            stats: LogStats::default(),
+        })
     }
 
     /// Has a batch written. The shard hears of it by `Input::Persisted` or `Input::LogFailed`.
@@ -184,41 +220,99 @@ impl Log {
         self.push(Job::Stop);
     }
 
+    /// Claims the log if nobody writes or waits to, so that nothing is overtaken.
+    pub fn claim(&self) -> Option<Claim<'_>> {
+        let mut queue = self.queue.lock();
+        if queue.busy || !queue.jobs.is_empty() {
+            return None;
+        }
+        queue.busy = true;
+        Some(Claim { log: self })
+    }
+
     fn push(&self, job: Job) {
         let mut queue = self.queue.lock();
         queue.jobs.push_back(job);
-        let waiting = std::mem::take(&mut queue.waiting);
+        let wake = queue.waiting && !queue.busy;
         drop(queue);
-        if waiting {
+        if wake {
             self.arrived.notify_one();
         }
     }
 
-    fn take(&self, jobs: &mut VecDeque<Job>, deadline: Option<Instant>) {
+    /// Makes the queue busy and takes all that waits; nothing if it is time to rest.
+    fn take(&self, jobs: &mut VecDeque<Job>) {
         let mut queue = self.queue.lock();
-        while queue.jobs.is_empty() {
+        loop {
+            let due = queue.rest_at.is_some_and(|at| at <= clock::now());
+            if !queue.busy && (due || !queue.jobs.is_empty()) {
+                break;
+            }
             queue.waiting = true;
-            match deadline {
+            match queue.rest_at.filter(|_| !due) {
                 None => self.arrived.wait(&mut queue),
-                Some(deadline) if self.arrived.wait_until(&mut queue, deadline).timed_out() => break,
-                Some(_) => {}
+                Some(at) => drop(self.arrived.wait_until(&mut queue, at)),
             }
         }
         queue.waiting = false;
+        queue.busy = true;
         std::mem::swap(&mut queue.jobs, jobs);
+    }
+
+    fn release(&self) {
+        let rest_at = self.writer.lock().as_ref().and_then(Writer::rest_at);
+        let mut queue = self.queue.lock();
+        queue.busy = false;
+        let earlier = rest_at.is_some() && queue.rest_at.is_none();
+        queue.rest_at = rest_at;
+        let wake = queue.waiting && (earlier || !queue.jobs.is_empty());
+        drop(queue);
+        if wake {
+            self.arrived.notify_one();
+        }
+    }
+
+    fn run(&self) {
+        let mut jobs = VecDeque::new();
+        loop {
+            self.take(&mut jobs);
+            let stop = matches!(jobs.back(), Some(Job::Stop));
+            let batches: Vec<Batch> = jobs
+                .drain(..)
+                .filter_map(|job| match job {
+                    Job::Write(batch) => Some(batch),
+                    Job::Stop => None,
+                })
+                .collect();
+            self.work(batches, stop);
+            self.release();
+            if stop {
+                return;
+            }
+        }
+    }
+
+    fn work(&self, batches: Vec<Batch>, stop: bool) {
+        let mut writer = self.writer.lock();
+        let Some(writer) = writer.as_mut() else { return };
+        if batches.is_empty() && !stop {
+            writer.rest(&self.stats);
+        } else if writer.complete(&self.stats, &batches, stop) {
+            writer.tell(batches);
+        }
     }
 }
 
-/// The thread's own state.
+/// The log itself, and what is known of it.
+#[derive(Debug)]
 struct Writer {
-    log: Arc<Log>,
     wal: Wal,
     inboxes: Vec<Arc<Inbox>>,
     policy: SyncPolicy,
     /// When what was written without sync has to be synced.
     sync_due: Option<Instant>,
-    /// Something is written that no mark proves yet.
-    unmarked: bool,
+    /// When a mark is to prove the last sync, if none does yet.
+    mark_due: Option<Instant>,
 }
 
 /// Starts the thread.
@@ -228,82 +322,68 @@ pub fn start(
     inboxes: Vec<Arc<Inbox>>,
     policy: SyncPolicy,
 ) -> std::io::Result<JoinHandle<()>> {
-    let writer = Writer { log, wal, inboxes, policy, sync_due: None, unmarked: false };
-    std::thread::Builder::new().name("log".to_owned()).spawn(move || writer.run())
+    *log.writer.lock() = Some(Writer { wal, inboxes, policy, sync_due: None, mark_due: None });
+    std::thread::Builder::new().name("log".to_owned()).spawn(move || log.run())
 }
 
 impl Writer {
-    fn run(mut self) {
-        let mut jobs = VecDeque::new();
-        loop {
-            let idle = self.unmarked.then(|| clock::now() + MARK_AFTER);
-            self.log.take(&mut jobs, self.sync_due.or(idle));
-            if jobs.is_empty() {
-                self.rest();
-                continue;
-            }
-            let stop = matches!(jobs.back(), Some(Job::Stop));
-            let batches: Vec<Batch> = jobs
-                .drain(..)
-                .filter_map(|job| match job {
-                    Job::Write(batch) => Some(batch),
-                    Job::Stop => None,
-                })
-                .collect();
-            if let Err(error) = self.write(&batches, stop) {
-                self.fail(&error);
-            } else {
-                self.tell(batches);
-                self.reclaim();
-            }
-            if stop {
-                return;
-            }
-        }
+    /// When something has to be done although nothing arrives.
+    fn rest_at(&self) -> Option<Instant> {
+        self.sync_due.or(self.mark_due)
     }
 
-    fn write(&mut self, batches: &[Batch], stop: bool) -> Result<(), wal::Error> {
+    /// Writes batches, and syncs as the policy says. False if the log has failed.
+    fn complete(&mut self, stats: &LogStats, batches: &[Batch], stop: bool) -> bool {
+        if let Err(error) = self.write(stats, batches, stop) {
+            self.fail(stats, &error);
+            return false;
+        }
+        self.reclaim(stats);
+        true
+    }
+
+    fn write(&mut self, stats: &LogStats, batches: &[Batch], stop: bool) -> Result<(), wal::Error> {
         for batch in batches {
             for record in &batch.records {
                 self.wal.append(record.view())?;
             }
-            self.log.stats.bytes.fetch_add(batch.bytes, Relaxed);
+            stats.bytes.fetch_add(batch.bytes, Relaxed);
         }
         match self.policy {
             SyncPolicy::Every(interval) if !stop => {
                 self.wal.flush()?;
                 self.sync_due.get_or_insert_with(|| clock::now() + interval);
             }
-            SyncPolicy::BeforeAck | SyncPolicy::Every(_) => self.sync()?,
+            SyncPolicy::BeforeAck | SyncPolicy::Every(_) => self.sync(stats)?,
         }
         Ok(())
     }
 
-    fn sync(&mut self) -> Result<(), wal::Error> {
+    fn sync(&mut self, stats: &LogStats) -> Result<(), wal::Error> {
         self.sync_due = None;
         if !self.wal.is_dirty() {
             return Ok(());
         }
         let began = clock::now();
         self.wal.sync()?;
-        self.log.stats.synced(began.elapsed());
-        self.unmarked = true;
+        let ended = clock::now();
+        stats.synced(ended - began);
+        self.mark_due = Some(ended + MARK_AFTER);
         Ok(())
     }
 
     /// Nothing has come for a while: what has to be synced by now is, and a mark proves the last sync.
-    fn rest(&mut self) {
+    fn rest(&mut self, stats: &LogStats) {
         let due = self.sync_due.is_some_and(|due| due <= clock::now());
         let done = if due {
-            self.sync()
-        } else if self.unmarked {
-            self.unmarked = false;
+            self.sync(stats)
+        } else if self.mark_due.take().is_some() {
             self.wal.mark()
         } else {
             Ok(())
         };
         if let Err(error) = done {
-            self.fail(&error);
+            self.fail(stats, &error);
         }
     }
 
@@ -314,11 +394,11 @@ impl Writer {
     }
 
     /// Asks for checkpoints of those who hold back the oldest segment once the log is large.
-    fn reclaim(&mut self) {
+    fn reclaim(&mut self, stats: &LogStats) {
         if let Err(error) = self.wal.recycle() {
-            return self.fail(&error);
+            return self.fail(stats, &error);
         }
-        self.log.stats.held.store(self.wal.bytes(), Relaxed);
+        stats.held.store(self.wal.bytes(), Relaxed);
         if self.wal.segments() <= SEGMENTS_MAX {
             return;
         }
@@ -328,10 +408,10 @@ impl Writer {
     }
 
     /// The log is at its end: nothing that was not written can be trusted to be, and nothing more is taken.
-    fn fail(&mut self, error: &wal::Error) {
+    fn fail(&mut self, stats: &LogStats, error: &wal::Error) {
         self.sync_due = None;
-        self.unmarked = false;
-        if self.log.stats.failure.set(error.to_string()).is_err() {
+        self.mark_due = None;
+        if stats.failure.set(error.to_string()).is_err() {
             return;
         }
         tracing::error!(

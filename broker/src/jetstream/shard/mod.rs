@@ -41,6 +41,9 @@ const UNSYNCED_BYTES_MAX: u64 = 64 << 20;
 /// A part of the log that was asked for, by group and ticket.
 pub type Persisted = (GroupId, Ticket);
 
+/// A turn with more inputs than this leaves the log to its thread: there is work to do meanwhile.
+const IN_PLACE_INPUTS: usize = 8;
+
 /// Something that happens to a shard.
 #[derive(Debug)]
 pub enum Input {
@@ -179,6 +182,8 @@ pub struct Shard {
     pub(super) record_bytes: u64,
     pub(super) persisted: Vec<Persisted>,
     pub(super) unsynced_bytes: u64,
+    /// This turn is so small that the shard may as well write the log itself.
+    pub(super) small_turn: bool,
     pub(super) log_failed: Option<Arc<str>>,
     pub(super) now: Timestamp,
     pub(super) stopping: bool,
@@ -202,6 +207,7 @@ impl Shard {
             record_bytes: 0,
             persisted: Vec::new(),
             unsynced_bytes: 0,
+            small_turn: false,
             log_failed: None,
             now: Timestamp(0),
             stopping: false,
@@ -219,6 +225,7 @@ impl Shard {
             let hold_back = self.unsynced_bytes > UNSYNCED_BYTES_MAX;
             self.inbox.take(&mut inputs, self.deadline(), hold_back);
             self.tell_time();
+            self.small_turn = inputs.len() <= IN_PLACE_INPUTS;
             for input in inputs.drain(..) {
                 self.handle(input);
             }
@@ -269,19 +276,32 @@ impl Shard {
         }
     }
 
-    /// Hands what is to be written to the log thread.
-    fn send_records(&mut self) {
+    /// Has written what is to be written: by the log thread, or at once if nothing else is to be done meanwhile. True if it is on stable storage.
+    fn send_records(&mut self) -> bool {
         if self.records.is_empty() {
-            return;
+            return false;
         }
-        let bytes = std::mem::take(&mut self.record_bytes);
-        self.unsynced_bytes += bytes;
-        self.shared.log.write(Batch {
+        let batch = Batch {
             shard: self.number,
             records: std::mem::take(&mut self.records),
             persisted: std::mem::take(&mut self.persisted),
-            bytes,
-        });
+            bytes: std::mem::take(&mut self.record_bytes),
+        };
+        let log = &self.shared.log;
+        let in_place = self.small_turn && self.unfinished.is_empty() && self.inbox.is_empty();
+        let Some(claim) = in_place.then(|| log.claim()).flatten() else {
+            self.unsynced_bytes += batch.bytes;
+            log.write(batch);
+            return false;
+        };
+        let written = claim.write(&batch);
+        drop(claim);
+        if written {
+            for (group, ticket) in batch.persisted {
+                self.node.persisted(group, ticket);
+            }
+        }
+        written
     }
 
     /// Streams hosted here.

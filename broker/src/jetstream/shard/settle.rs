@@ -29,12 +29,14 @@ impl Shard {
                 worked = true;
                 self.take_output(output);
             }
-            if !worked && self.touched.is_empty() {
+            if worked || !self.touched.is_empty() {
+                continue;
+            }
+            self.outgoing.flush();
+            if !self.send_records() {
                 break;
             }
         }
-        self.send_records();
-        self.outgoing.flush();
     }
 
     /// What a machine left behind: messages it may deliver, commands, effects, a deadline.
