@@ -31,12 +31,8 @@ pub struct ApiInterest {
 /// Gives JetStream to the accounts that the options give it to, with their limits, and takes it from the others. Interest follows with
 /// [`serve`].
 pub fn apply(shared: &Shared, options: &Options) {
-    let system = shared.server.accounts.system();
     for account in shared.server.accounts.all() {
-        // It has no JetStream, and what is asked there is mostly for others.
-        if system.as_ref().is_none_or(|system| !Arc::ptr_eq(system, &account)) {
-            entry(shared, &account);
-        }
+        entry(shared, &account);
     }
     for entry in shared.directory.entries() {
         let name = entry.account.name();

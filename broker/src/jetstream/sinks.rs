@@ -121,6 +121,10 @@ impl ApiSink {
     /// The account has no JetStream: requests are answered by saying so, and for the rest nobody is there.
     fn refuse(&self, message: &Message<'_>, publisher: Option<u64>) -> bool {
         match self.path(message.subject) {
+            // What comes over a route is for the server that its requester is connected to.
+            Some(rest) if self.account.account.is_system() => {
+                publisher.is_some() && self.request(rest, message, publisher)
+            }
             Some(rest) if !rest.starts_with(NEXT) && !rest.starts_with(DIRECT) => {
                 self.request(rest, message, publisher)
             }

@@ -135,7 +135,11 @@ fn disconnect_event(server: &Server, snapshot: &Snapshot, account: &str, reason:
 pub(crate) fn client_of(server: &Server, id: Option<u64>) -> ClientInfo {
     let client = id.and_then(|id| server.client(id));
     let Some(client) = client else { return ClientInfo::default() };
-    ClientInfo { server: server.identity.name.clone(), ..client_info(&Snapshot::open(&client)) }
+    ClientInfo {
+        server: server.identity.name.clone(),
+        name_tag: String::new(),
+        ..client_info(&Snapshot::open(&client))
+    }
 }
 
 /// A client as events describe it. The time of its end belongs to some events only.

@@ -107,7 +107,9 @@ impl Ctx {
 
     /// Leaves the request without an answer, as one that no endpoint knows.
     pub fn ignore(self) {
-        self.request.account.api.inflight.fetch_sub(1, Relaxed);
+        let counters = &self.request.account.api;
+        counters.total.fetch_sub(1, Relaxed);
+        counters.inflight.fetch_sub(1, Relaxed);
     }
 
     fn finish(self, outgoing: &mut Outgoing, payload: &[u8], failed: bool) {
@@ -127,9 +129,11 @@ impl Ctx {
 
     fn audit(&self, response: &[u8]) -> ApiAudit {
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        // Requests in the system account carry no client with them.
+        let publisher = self.request.message.publisher.filter(|_| !self.request.account.account.is_system());
         ApiAudit {
             server: self.shared.server.identity.name.clone(),
-            client: crate::system::events::client_of(&self.shared.server, self.request.message.publisher),
+            client: crate::system::events::client_of(&self.shared.server, publisher),
             subject: text(&self.request.message.subject),
             request: text(&self.request.message.payload),
             response: text(response),

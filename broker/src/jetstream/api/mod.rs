@@ -8,6 +8,7 @@ mod refusal;
 mod restore;
 mod snapshot;
 mod stream;
+mod system;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering::Relaxed};
@@ -86,6 +87,12 @@ pub async fn serve(shared: Arc<Shared>, mut queue: mpsc::Receiver<ApiRequest>) {
 fn dispatch(ctx: Ctx, outgoing: &mut Outgoing) {
     let path = String::from_utf8_lossy(&ctx.request.path).into_owned();
     let tokens: Vec<&str> = path.split('.').collect();
+    if ctx.request.account.account.is_system() {
+        return system::dispatch(ctx, outgoing, &tokens);
+    }
+    if refusal::is_of_cluster(&tokens) {
+        return refusal::refuse(ctx, outgoing, &tokens, ErrorCode::CLUSTER_REQUIRED.into());
+    }
     if !ctx.request.account.is_enabled() {
         return refusal::refuse(ctx, outgoing, &tokens, ErrorCode::NOT_ENABLED_FOR_ACCOUNT.into());
     }
@@ -121,8 +128,7 @@ fn dispatch(ctx: Ctx, outgoing: &mut Outgoing) {
         ["CONSUMER", "PAUSE", stream, name] => consumer::pause(ctx, outgoing, stream, name),
         ["CONSUMER", "UNPIN", stream, name] => consumer::unpin(ctx, outgoing, stream, name),
         ["CONSUMER", "RESET", stream, name] => consumer::reset(ctx, outgoing, stream, name),
-        // What only a cluster can do; the rest has no endpoint.
-        _ => refusal::refuse(ctx, outgoing, &tokens, ErrorCode::CLUSTER_REQUIRED.into()),
+        _ => ctx.ignore(),
     }
 }
 

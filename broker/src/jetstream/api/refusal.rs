@@ -7,6 +7,17 @@ use api::jetstream::response::{self, Body};
 use super::Ctx;
 use crate::jetstream::shard::Outgoing;
 
+/// Is this something that only a cluster can do? It is refused whoever asks.
+pub(super) fn is_of_cluster(tokens: &[&str]) -> bool {
+    matches!(
+        tokens,
+        ["STREAM", "PEER", "REMOVE" | "EVACUATE", _]
+            | ["STREAM", "LEADER", "STEPDOWN", _]
+            | ["STREAM", "CANCEL_MOVE", _]
+            | ["CONSUMER", "LEADER", "STEPDOWN", _, _]
+    )
+}
+
 /// Answers a request with this error.
 pub(super) fn refuse(ctx: Ctx, outgoing: &mut Outgoing, tokens: &[&str], error: ApiError) {
     match tokens {

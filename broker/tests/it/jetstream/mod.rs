@@ -35,6 +35,7 @@ mod snapshot;
 mod snapshot_cli;
 mod snapshot_refused;
 mod stream;
+mod system;
 
 /// Where a transcript is.
 fn transcript(name: &str) -> PathBuf {

@@ -332,6 +332,11 @@ body! {
 }
 
 body! {
+    /// The answer to a subject that no endpoint has.
+    System = "system_response" {}
+}
+
+body! {
     /// Streams of an account are being deleted.
     AccountPurge = "account_purge_response" {
         /// It was begun.

@@ -3,8 +3,14 @@
 /// Years whose times are replaced: those of the run. Scripts use other years for times that they compare.
 const YEARS: std::ops::Range<u32> = 2026..2090;
 /// Numbers after these are replaced.
-const NUMBERS: [&str; 5] =
-    ["\"rtt\":", "\"ack_time\":", "\"pause_remaining\":", "\"active\":", "\"max_storage_used\":"];
+const NUMBERS: [&str; 6] = [
+    "\"rtt\":",
+    "\"ack_time\":",
+    "\"pause_remaining\":",
+    "\"active\":",
+    "\"max_storage_used\":",
+    "\"host\":\"127.0.0.1\",\"id\":",
+];
 /// Text after these is replaced.
 const TEXTS: [(&str, &str); 3] =
     [("\"_nats.ver\":\"", "version"), ("\"server_id\":\"", "server"), ("\"start_version\":\"", "version")];
@@ -43,8 +49,8 @@ fn replacement(rest: &str, after_word: bool) -> Option<(String, usize)> {
     }
     for key in NUMBERS {
         if let Some(number) = rest.strip_prefix(key) {
-            let sign = usize::from(number.starts_with('-'));
-            return Some((format!("{key}<n>"), key.len() + sign + digits(&number[sign..])));
+            let number = number.trim_start_matches([' ', '-']);
+            return Some((format!("{key}<n>"), rest.len() - number.len() + digits(number)));
         }
     }
     for (key, what) in TEXTS {
