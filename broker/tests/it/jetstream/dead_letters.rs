@@ -1,0 +1,264 @@
+//! Dead letters: messages that a consumer gives up go to another stream, whatever happens in between. The reference has no such option.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Value, json};
+use testkit::jetstream::{CONFIG, JetStream, ack_subject, header};
+use testkit::{Builder, Message, Server, eventually};
+
+use crate::target;
+
+/// Rounds of messages, each ended by a kill.
+const ROUNDS: u64 = 6;
+/// Messages of a round.
+const MESSAGES: u64 = 40;
+
+/// A server with a work queue whose consumer writes dead letters. `None` if the server is not ours.
+async fn with_queue() -> Option<(Server, JetStream)> {
+    if !target().is_myelin() {
+        return None;
+    }
+    let server = Builder::new(&target()).config(CONFIG).start().await;
+    let mut js = JetStream::connect(&server).await;
+    js.stream(json!({"name": "WORK", "subjects": ["work.>"], "retention": "workqueue"})).await;
+    js.consumer("WORK", worker()).await;
+    Some((server, js))
+}
+
+fn worker() -> Value {
+    json!({"durable_name": "w", "ack_policy": "explicit", "max_deliver": 2, "dead_letter_subject": "dead.work"})
+}
+
+async fn with_graveyard(js: &mut JetStream) {
+    js.stream(json!({"name": "DEAD", "subjects": ["dead.>"]})).await;
+    js.consumer("DEAD", json!({"durable_name": "r", "ack_policy": "explicit"})).await;
+}
+
+async fn kill(server: &mut Server) -> JetStream {
+    server.kill().await;
+    server.restart().await;
+    JetStream::connect(server).await
+}
+
+async fn fetch_one(js: &mut JetStream) -> Message {
+    js.fetch_wait("WORK", "w", 1).await.remove(0)
+}
+
+/// Ends a message, and waits until that is confirmed.
+async fn confirm(js: &mut JetStream, message: &Message, body: &str) {
+    let answer = js.request(ack_subject(message), "", body).await;
+    assert!(answer.payload.is_empty(), "{answer:?}");
+}
+
+async fn messages(js: &mut JetStream, stream: &str) -> u64 {
+    let info = js.ok(&format!("STREAM.INFO.{stream}"), Value::Null).await;
+    info["state"]["messages"].as_u64().unwrap()
+}
+
+async fn until_letters(js: &mut JetStream, stored: u64, pending: u64) -> Value {
+    js.until("CONSUMER.INFO.WORK.w", "letters are stored", |info| {
+        info["dead_letters"]["stored"] == stored && info["dead_letters"]["pending"] == pending
+    })
+    .await
+}
+
+fn headers(message: &Message) -> BTreeMap<&str, &str> {
+    message.headers.lines().filter_map(|line| line.split_once(": ")).collect()
+}
+
+#[tokio::test]
+async fn given_up_messages_are_stored_with_reason_and_origin() {
+    let Some((_server, mut js)) = with_queue().await else { return };
+    with_graveyard(&mut js).await;
+    let pairs = [("Nats-Msg-Id", "one"), ("X-Color", "green"), ("Nats-Expected-Stream", "WORK")];
+    assert_eq!(js.publish_with("work.a.1", &pairs, "first").await["seq"], 1);
+    for _ in 0..2 {
+        let message = fetch_one(&mut js).await;
+        confirm(&mut js, &message, "-NAK").await;
+    }
+    assert_eq!(js.publish("work.b", "second").await, 2);
+    let message = fetch_one(&mut js).await;
+    confirm(&mut js, &message, "+TERM cannot be read").await;
+    let info = until_letters(&mut js, 2, 0).await;
+    assert_eq!(
+        (&info["num_ack_pending"], &info["ack_floor"]["stream_seq"]),
+        (&json!(0), &json!(2)),
+        "{info}"
+    );
+    assert_eq!(info["config"]["dead_letter_subject"], "dead.work");
+    assert_eq!(messages(&mut js, "WORK").await, 0);
+    let letters = js.fetch_wait("DEAD", "r", 2).await;
+    let [first, second] = &letters[..] else { panic!("{letters:?}") };
+    assert_eq!((first.subject.as_str(), first.payload.as_str()), ("dead.work", "first"));
+    let told = headers(first);
+    let expected = [
+        ("X-Color", "green"),
+        ("Nats-Dead-Letter-Reason", "max_deliver"),
+        ("Nats-Dead-Letter-Stream", "WORK"),
+        ("Nats-Dead-Letter-Consumer", "w"),
+        ("Nats-Dead-Letter-Subject", "work.a.1"),
+        ("Nats-Dead-Letter-Sequence", "1"),
+        ("Nats-Dead-Letter-Deliveries", "2"),
+        ("Nats-Dead-Letter-Msg-Id", "one"),
+    ];
+    for (name, value) in expected {
+        assert_eq!(told.get(name), Some(&value), "{name} of {told:?}");
+    }
+    assert!(!told.contains_key("Nats-Expected-Stream") && !told.contains_key("Nats-Dead-Letter-Term-Reason"));
+    let told = headers(second);
+    assert_eq!((told["Nats-Dead-Letter-Reason"], told["Nats-Dead-Letter-Deliveries"]), ("terminated", "1"));
+    assert_eq!(told["Nats-Dead-Letter-Term-Reason"], "cannot be read");
+}
+
+/// The place for the letters is not there when the message is given up, nor when the server comes back.
+#[tokio::test]
+async fn a_letter_that_no_stream_takes_is_kept_over_kills() {
+    let Some((mut server, mut js)) = with_queue().await else { return };
+    js.publish("work.a", "lonely").await;
+    js.publish("work.a", "healthy").await;
+    let message = fetch_one(&mut js).await;
+    confirm(&mut js, &message, "+TERM why not").await;
+    let message = fetch_one(&mut js).await;
+    confirm(&mut js, &message, "+ACK").await;
+    js = kill(&mut server).await;
+    let info = until_letters(&mut js, 0, 1).await;
+    assert_eq!(
+        (&info["num_ack_pending"], &info["ack_floor"]["stream_seq"]),
+        (&json!(1), &json!(0)),
+        "{info}"
+    );
+    assert_eq!(messages(&mut js, "WORK").await, 1);
+    assert!(js.fetch("WORK", "w", 1).await.is_empty(), "a message that was given up came again");
+    js.client.subscribe("$JS.EVENT.ADVISORY.CONSUMER.DEAD_LETTER_FAILED.WORK.w", "advisories").await;
+    let advisory = loop {
+        let message = js.client.message().await;
+        if message.sid == "advisories" {
+            break serde_json::from_str::<Value>(&message.payload).unwrap();
+        }
+    };
+    assert_eq!(advisory["type"], "io.myelin.jetstream.advisory.v1.dead_letter_failed");
+    assert_eq!((&advisory["stream_seq"], &advisory["error"]), (&json!(1), &json!("no stream has answered")));
+    js.until("CONSUMER.INFO.WORK.w", "the failure shows", |info| {
+        info["dead_letters"]["last_error"] == "no stream has answered"
+    })
+    .await;
+    js = kill(&mut server).await;
+    with_graveyard(&mut js).await;
+    let info = until_letters(&mut js, 1, 0).await;
+    assert!(info["dead_letters"].get("last_error").is_none(), "{info}");
+    js = kill(&mut server).await;
+    until_letters(&mut js, 1, 0).await;
+    assert_eq!((messages(&mut js, "WORK").await, messages(&mut js, "DEAD").await), (0, 1));
+    let letter = js.fetch_wait("DEAD", "r", 1).await.remove(0);
+    assert_eq!(header(&letter.headers, "Nats-Dead-Letter-Term-Reason"), Some("why not"));
+}
+
+/// A stream that refuses is asked again, and what it said shows.
+#[tokio::test]
+async fn a_letter_that_is_refused_is_stored_when_the_stream_takes_it() {
+    let Some((_server, mut js)) = with_queue().await else { return };
+    let small = json!({"name": "DEAD", "subjects": ["dead.>"], "max_msg_size": 10});
+    js.stream(small).await;
+    js.publish("work.a", "longer than ten bytes").await;
+    let message = fetch_one(&mut js).await;
+    js.ack_with(&message, "+TERM").await;
+    js.until("CONSUMER.INFO.WORK.w", "the refusal shows", |info| {
+        info["dead_letters"]["last_error"] == "message size exceeds maximum allowed"
+    })
+    .await;
+    assert_eq!((messages(&mut js, "WORK").await, messages(&mut js, "DEAD").await), (1, 0));
+    let large = json!({"name": "DEAD", "subjects": ["dead.>"], "max_msg_size": -1});
+    js.ok("STREAM.UPDATE.DEAD", large).await;
+    until_letters(&mut js, 1, 0).await;
+    assert_eq!((messages(&mut js, "WORK").await, messages(&mut js, "DEAD").await), (0, 1));
+}
+
+/// Gives up messages until a moment in which the server is killed.
+async fn give_up_and_kill(server: &mut Server, js: &mut JetStream, round: u64) {
+    for number in 0..MESSAGES {
+        js.publish("work.a", &format!("{round}.{number}")).await;
+    }
+    let batch = js.fetch_wait("WORK", "w", MESSAGES as usize).await;
+    for (message, number) in batch.iter().zip(0..) {
+        let body = if number % 2 == 0 { "+TERM" } else { "-NAK" };
+        js.ack_with(message, body).await;
+    }
+    // Sometimes letters are on their way by then, sometimes nothing has reached the server.
+    if round % 2 == 0 {
+        eventually("some letters are stored", async || {
+            let letters = js.ok("CONSUMER.INFO.WORK.w", Value::Null).await["dead_letters"]["stored"].as_u64();
+            letters.filter(|stored| *stored > 0)
+        })
+        .await;
+    }
+    server.kill().await;
+}
+
+#[tokio::test]
+async fn every_letter_is_stored_once_whenever_the_server_is_killed() {
+    let Some((mut server, mut js)) = with_queue().await else { return };
+    with_graveyard(&mut js).await;
+    for round in 0..ROUNDS {
+        give_up_and_kill(&mut server, &mut js, round).await;
+        server.restart().await;
+        js = JetStream::connect(&server).await;
+    }
+    let total = ROUNDS * MESSAGES;
+    // What was lost on the way to the server comes again, and is given up in the end.
+    js.ok(
+        "CONSUMER.DURABLE.CREATE.WORK.w",
+        json!({"stream_name": "WORK", "config": json!({"durable_name": "w", "ack_policy": "explicit",
+            "max_deliver": 2, "ack_wait": 1_000_000_000, "dead_letter_subject": "dead.work"})}),
+    )
+    .await;
+    eventually("all are done", async || {
+        for message in js.fetch("WORK", "w", 100).await {
+            js.ack_with(&message, "+TERM").await;
+        }
+        (messages(&mut js, "WORK").await == 0).then_some(())
+    })
+    .await;
+    assert_eq!(messages(&mut js, "DEAD").await, total);
+    let mut seen = BTreeMap::new();
+    for letter in js.fetch_wait("DEAD", "r", total as usize).await {
+        let sequence: u64 = header(&letter.headers, "Nats-Dead-Letter-Sequence").unwrap().parse().unwrap();
+        assert!(seen.insert(sequence, letter.payload).is_none(), "{sequence} twice");
+    }
+    assert_eq!(seen.into_keys().collect::<Vec<_>>(), (1..=total).collect::<Vec<_>>());
+}
+
+#[tokio::test]
+async fn the_option_is_checked_and_can_be_changed() {
+    let Some((_server, mut js)) = with_queue().await else { return };
+    let refused = async |js: &mut JetStream, change: Value| {
+        let mut config = worker();
+        config.as_object_mut().unwrap().append(&mut change.as_object().unwrap().clone());
+        let body = json!({"stream_name": "WORK", "config": config});
+        let answer = js.api("CONSUMER.DURABLE.CREATE.WORK.w", &body).await;
+        (answer["error"]["err_code"].as_u64(), answer["error"]["description"].to_string())
+    };
+    let told = refused(&mut js, json!({"dead_letter_subject": "dead.*"})).await;
+    assert_eq!(told, (Some(20_001), "\"consumer dead letter subject must not have wildcards\"".to_owned()));
+    assert_eq!(refused(&mut js, json!({"dead_letter_subject": "work.dead"})).await.0, Some(20_002));
+    let none = json!({"durable_name": "n", "ack_policy": "none", "dead_letter_subject": "dead"});
+    js.stream(json!({"name": "LOG", "subjects": ["log"]})).await;
+    let body = json!({"stream_name": "LOG", "config": none});
+    let answer = js.api("CONSUMER.DURABLE.CREATE.LOG.n", &body).await;
+    assert_eq!(answer["error"]["err_code"], 20_003, "{answer}");
+    // Without the option a message that waits for its letter is given up as everywhere: it stays, or is done.
+    js.publish("work.a", "stays").await;
+    js.publish("work.a", "is done").await;
+    for body in ["-NAK", "-NAK", "+TERM"] {
+        let message = fetch_one(&mut js).await;
+        confirm(&mut js, &message, body).await;
+    }
+    until_letters(&mut js, 0, 2).await;
+    assert_eq!(refused(&mut js, json!({"dead_letter_subject": ""})).await.0, None);
+    let info = js
+        .until("CONSUMER.INFO.WORK.w", "nothing waits", |info| {
+            info["num_ack_pending"] == 0 && info.get("dead_letters").is_none()
+        })
+        .await;
+    assert!(info["config"].get("dead_letter_subject").is_none(), "{info}");
+    assert_eq!(messages(&mut js, "WORK").await, 1);
+}
