@@ -467,6 +467,9 @@ impl Server {
         crate::system::events::shutdown(self);
         self.listeners.abort();
         self.monitoring.close();
+        if let Some(jetstream) = self.jetstream.get() {
+            jetstream.take_leave();
+        }
         for client in self.clients() {
             client.out.finish(b"", protocol::error::CloseReason::ServerShutdown);
         }

@@ -29,6 +29,7 @@ pub mod workers;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::sync::mpsc::sync_channel;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -58,11 +59,15 @@ use inbox::Inbox;
 use shard::{Call, Input};
 use workers::Workers;
 
+use crate::clock;
 use crate::net::sink::{Sink, Subscription};
 use crate::server::Server;
 
 /// Shards at most; more threads than cores win nothing.
 const SHARDS_MAX: usize = 16;
+
+/// Time to tell clients that the server ends. Whoever is not told by then notices by itself.
+const LEAVE_MAX: Duration = Duration::from_millis(500);
 
 /// Time for a shard to answer monitoring. A turn takes milliseconds; a shard that takes longer has other worries.
 pub const ANSWER_WITHIN: Duration = Duration::from_secs(5);
@@ -253,6 +258,20 @@ impl JetStream {
         }
         accounts::apply(shared, options);
         accounts::serve(shared, options);
+    }
+
+    /// Tells clients that wait for messages that the server ends, while they are still connected.
+    pub fn take_leave(&self) {
+        let (told, heard) = sync_channel(self.shared.inboxes.len());
+        for inbox in &self.shared.inboxes {
+            inbox.push(Input::TakeLeave(told.clone()));
+        }
+        let until = clock::now() + LEAVE_MAX;
+        for _ in &self.shared.inboxes {
+            if heard.recv_timeout(until.saturating_duration_since(clock::now())).is_err() {
+                return;
+            }
+        }
     }
 
     /// Puts everything on stable storage and ends all threads. Takes as long as the disk does.

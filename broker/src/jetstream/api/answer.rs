@@ -58,10 +58,21 @@ impl Ctx {
 
     /// Reads the body of a request that passes over what is no object.
     pub fn lax_body<T: DeserializeOwned + Default>(&self) -> Result<T, ApiError> {
-        if !decode::is_object_or_array(&self.request.message.payload) {
-            return Ok(T::default());
-        }
-        self.body()
+        if self.has_document() { self.body() } else { Ok(T::default()) }
+    }
+
+    /// Whether the body is an object or an array.
+    pub fn has_document(&self) -> bool {
+        decode::is_object_or_array(&self.request.message.payload)
+    }
+
+    /// Reads the body of a request that knows neither strictness nor places in it.
+    pub fn loose_body<T: DeserializeOwned + Default>(&self) -> Result<T, ApiError> {
+        decode::decode(&self.request.message.payload, Mode::Lenient).map_err(|error| {
+            let text = error.to_string();
+            let (text, _) = text.split_once(" at offset ").unwrap_or((&text, ""));
+            ErrorCode::INVALID_JSON.because(text)
+        })
     }
 
     /// Reads the configuration of a stream.

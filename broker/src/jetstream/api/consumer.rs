@@ -229,9 +229,12 @@ pub(super) fn unpin(ctx: Ctx, outgoing: &mut Outgoing, stream: &str, name: &str)
         let error = ErrorCode::INVALID_JSON.because("unexpected end of JSON input");
         return ctx.answer::<response::ConsumerUnpin>(outgoing, Err(error));
     }
-    let asked = ctx.body::<Unpin>().and_then(|body| {
+    let asked = ctx.loose_body::<Unpin>().and_then(|body| {
         if body.group.is_empty() {
             return Err(ErrorCode::INVALID_JSON.because("consumer group not specified"));
+        }
+        if !api::jetstream::name::is_valid_group(&body.group) {
+            return Err(ErrorCode::CONSUMER_INVALID_GROUP_NAME.into());
         }
         Ok((body, ctx.stream(stream)?))
     });
@@ -250,7 +253,8 @@ pub(super) fn reset(mut ctx: Ctx, outgoing: &mut Outgoing, stream: &str, name: &
     if !known {
         return ctx.ignore();
     }
-    let asked = ctx.lax_body::<Reset>().and_then(|body| Ok((body, ctx.stream(stream)?)));
+    let body = if ctx.has_document() { ctx.loose_body::<Reset>() } else { Ok(Reset::default()) };
+    let asked = body.and_then(|body| Ok((body, ctx.stream(stream)?)));
     match asked {
         Err(error) => ctx.answer::<response::ConsumerReset>(outgoing, Err(error)),
         Ok((reset, stream)) => {

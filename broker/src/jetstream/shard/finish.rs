@@ -1,16 +1,35 @@
 //! The end of a shard: everything it owns is put on stable storage, so that the next start replays nothing.
 
 use std::sync::Arc;
+use std::sync::mpsc::SyncSender;
 
 use super::Shard;
 use super::hosted::Checkpoint;
 
 impl Shard {
-    /// Takes a last checkpoint of every stream that has something the last one lacks.
-    pub(super) fn finish(&mut self) {
+    /// Tells clients that wait for messages that the server ends.
+    pub(super) fn take_leave(&mut self, told: &SyncSender<()>) {
+        for group in self.groups() {
+            let Some(hosted) = self.hosted.get_mut(&group).filter(|hosted| hosted.leads) else { continue };
+            hosted.with(&mut self.outgoing, self.now, |stream, outside, effects| {
+                stream.take_leave(outside, effects);
+            });
+            self.touch(group);
+        }
+        self.settle();
+        // Who asked may have given up waiting.
+        let _ = told.try_send(());
+    }
+
+    fn groups(&self) -> Vec<u64> {
         let mut groups: Vec<u64> = self.hosted.keys().copied().collect();
         groups.sort_unstable();
-        for group in groups {
+        groups
+    }
+
+    /// Takes a last checkpoint of every stream that has something the last one lacks.
+    pub(super) fn finish(&mut self) {
+        for group in self.groups() {
             self.finish_stream(group);
         }
         self.save_catalogue();

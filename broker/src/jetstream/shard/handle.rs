@@ -65,6 +65,7 @@ impl Shard {
             }
             Input::Catalogue(request) => self.change_catalogue(*request),
             Input::Inspect(call) => call.call(self),
+            Input::TakeLeave(told) => self.take_leave(&told),
             Input::Stop => self.stopping = true,
         }
     }

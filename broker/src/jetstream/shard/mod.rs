@@ -15,6 +15,7 @@ mod settle;
 
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
+use std::sync::mpsc::SyncSender;
 use std::time::Instant;
 
 use bytes::Bytes;
@@ -158,6 +159,8 @@ pub enum Input {
     Catalogue(Box<CatalogueRequest>),
     /// Look at every hosted stream, for monitoring.
     Inspect(Call<Shard>),
+    /// The server is about to end: tell clients that wait for messages, and say when they are told.
+    TakeLeave(SyncSender<()>),
     /// Put everything on stable storage and end.
     Stop,
 }

@@ -28,16 +28,20 @@ mod consumer;
 mod crash;
 mod dead_letters;
 mod direct;
+mod groups;
+mod lifecycle;
 mod messages;
 mod per_subject;
 mod publish;
 mod pull;
 mod push;
+mod redelivery;
 mod snapshot;
 mod snapshot_cli;
 mod snapshot_refused;
 mod stream;
 mod system;
+mod waiting;
 
 /// Where a transcript is.
 fn transcript(name: &str) -> PathBuf {

@@ -142,7 +142,6 @@ impl Consumer {
         let now = ctx.outside.now();
         let delivery = Delivery { stream: sequence, consumer: ack.consumer_sequence, count: ack.deliveries };
         self.touch(now);
-        self.prolong_pin(now);
         match Verb::parse(body) {
             Verb::Ack => self.acknowledge(ctx, delivery, now),
             Verb::Next(request) => {
@@ -178,6 +177,7 @@ impl Consumer {
     /// The message is done, as far as this client is concerned.
     fn acknowledge(&mut self, ctx: &mut Context<'_>, delivery: Delivery, now: Timestamp) {
         if let Some(pending) = self.state.pending.get(&delivery.stream)
+            && self.settings.ack == AckPolicy::Explicit
             && self.is_sampled(ctx)
         {
             let waited = now.0.saturating_sub(pending.at.0).max(0);
@@ -231,7 +231,9 @@ impl Consumer {
         self.dirty = true;
         let Some(lead) = &mut self.lead else { return };
         lead.queue.remove(sequence);
-        lead.finished(&self.state, sequence);
+        if done {
+            lead.finished(&self.state, sequence);
+        }
         lead.record(Operation::Acked { first: sequence, count: 1 }, now);
         // A place among the pending messages became free, perhaps.
         lead.ready = true;
@@ -303,7 +305,7 @@ impl Consumer {
         self.mark_delivered(now);
     }
 
-    /// The wait for the message's acknowledgement begins at this time.
+    /// The wait for the message's acknowledgement begins at this time. One that is queued already keeps its place.
     fn postpone(&mut self, ctx: &mut Context<'_>, sequence: u64, at: Timestamp) {
         let now = ctx.outside.now();
         if self.state.is_given_up(sequence) {
@@ -311,14 +313,8 @@ impl Consumer {
         }
         let Some(pending) = self.state.pending.get_mut(&sequence) else { return };
         pending.at = at;
-        let wait = self.settings.wait(pending.count);
         self.dirty = true;
         let Some(lead) = &mut self.lead else { return };
-        if lead.queue.remove(sequence)
-            && let Some(wait) = wait
-        {
-            lead.deadlines.push(Timestamp(at.0.saturating_add(wait)), sequence);
-        }
         lead.record(Operation::Moved { sequence, at }, now);
     }
 

@@ -1,7 +1,9 @@
 //! Advisories and metrics about single messages.
 
 use api::Time;
-use api::jetstream::advisory::{ConsumerAck, ConsumerPause, MaxDeliveries, MessageNaked, MessageTerminated};
+use api::jetstream::advisory::{
+    Action, ConsumerAck, ConsumerAction, ConsumerPause, MaxDeliveries, MessageNaked, MessageTerminated,
+};
 use store::Timestamp;
 
 use super::{Consumer, Context};
@@ -27,6 +29,17 @@ fn advise(ctx: &mut Context<'_>, advisory: Advisory) {
 }
 
 impl Consumer {
+    /// It was made or deleted.
+    pub(crate) fn advise_action(&self, ctx: &mut Context<'_>, action: Action) {
+        let advisory = ConsumerAction {
+            stream: ctx.facts.name().to_owned(),
+            consumer: self.name.to_string(),
+            action,
+            domain: domain(ctx),
+        };
+        advise(ctx, Advisory::Consumer(advisory));
+    }
+
     pub(super) fn advise_max_deliveries(&self, ctx: &mut Context<'_>, stream_seq: u64, deliveries: u64) {
         let advisory = MaxDeliveries {
             stream: ctx.facts.name().to_owned(),

@@ -25,7 +25,7 @@ impl Consumer {
             created: time(self.created),
             config: Some((*self.config).clone()),
             num_ack_pending: self.state.pending.len() as i64,
-            num_redelivered: self.state.redelivered_shown() as i64,
+            num_redelivered: self.state.redelivered_shown(self.settings.deliver_max) as i64,
             num_pending,
             push_bound: self.is_push_bound(),
             paused: paused.is_some(),

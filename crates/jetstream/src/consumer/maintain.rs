@@ -35,12 +35,16 @@ impl Consumer {
             return;
         }
         let parked = self.state.parked.contains(&sequence);
+        let exhausted = self.state.exhausted.contains_key(&sequence);
         let pending = self.state.remove(sequence);
         self.dirty |= chosen || parked || pending.is_some();
         let Some(lead) = &mut self.lead else { return };
         if parked {
             lead.keys.removed(&self.settings, &removed.subject, sequence);
             lead.ready = true;
+        }
+        if exhausted && reason == RemoveReason::Deleted {
+            lead.acked_at = Some(ctx.outside.now());
         }
         let Some(pending) = pending else { return };
         lead.queue.remove(sequence);
@@ -51,6 +55,9 @@ impl Consumer {
             return;
         }
         lead.acked_at = Some(ctx.outside.now());
+        if reason == RemoveReason::Purged {
+            return;
+        }
         let delivery =
             Delivery { stream: sequence, consumer: pending.position, count: u64::from(pending.count) };
         self.advise_terminated(ctx, delivery, REMOVED_TEXT);
@@ -58,6 +65,7 @@ impl Consumer {
 
     /// All messages up to this one left the store.
     pub fn handle_purged(&mut self, ctx: &mut Context<'_>, up_to: u64) {
+        let waited = self.state.pending.first_key_value().is_some_and(|(first, _)| *first <= up_to);
         self.state.purge(up_to);
         self.dirty = true;
         let now = ctx.outside.now();
@@ -65,7 +73,9 @@ impl Consumer {
         lead.queue.remove_up_to(up_to);
         lead.next = lead.next.max(up_to.saturating_add(1));
         lead.finished(&self.state, up_to);
-        lead.acked_at = Some(now);
+        if waited {
+            lead.acked_at = Some(now);
+        }
         lead.ready = true;
         self.recount();
         self.count_keys(ctx);

@@ -85,9 +85,9 @@ impl Budget {
 pub enum RemoveReason {
     /// A limit of the stream: size, number, age, time to live.
     Limits,
-    /// Somebody deleted it.
+    /// Somebody deleted it, or purged its subject.
     Deleted,
-    /// It was purged by subject, or rolled up.
+    /// The whole stream was purged, or a roll-up took its place: single messages are not told of.
     Purged,
     /// Nobody needs it.
     Acked,

@@ -49,14 +49,6 @@ impl Consumer {
         true
     }
 
-    /// The pinned client acknowledged something.
-    pub(super) fn prolong_pin(&mut self, now: Timestamp) {
-        let until = now.saturating_add(self.pin_timeout());
-        if let Some(pin) = self.lead.as_mut().and_then(|lead| lead.pin.as_mut()) {
-            pin.until = until;
-        }
-    }
-
     /// Pins a client and gives its new id.
     pub(super) fn assign_pin(&mut self, ctx: &mut Context<'_>, now: Timestamp) -> String {
         let id = random_text(ctx, ID_LENGTH);
@@ -102,14 +94,13 @@ impl Consumer {
     /// Whether a request to unpin names a group of this consumer.
     pub fn check_unpin(&self, group: &str) -> Result<(), ApiError> {
         let known = self.config.priority_groups.iter().any(|name| name == group);
-        if known && self.settings.priority == PriorityPolicy::PinnedClient {
-            return Ok(());
-        }
-        Err(ErrorCode::CONSUMER_INVALID_PRIORITY_GROUP.into())
+        if known { Ok(()) } else { Err(ErrorCode::CONSUMER_INVALID_PRIORITY_GROUP.into()) }
     }
 
-    /// Lets another client be pinned.
+    /// Lets another client be pinned, where clients are.
     pub fn unpin(&mut self, ctx: &mut Context<'_>) {
-        self.remove_pin(ctx, "admin");
+        if self.settings.priority == PriorityPolicy::PinnedClient {
+            self.remove_pin(ctx, "admin");
+        }
     }
 }

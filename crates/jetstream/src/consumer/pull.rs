@@ -367,7 +367,13 @@ impl Consumer {
         } else if wants_newer_api(headers) {
             refuse(ctx, reply, "412 Required Api Level");
         } else {
-            match parse(body).and_then(|request| self.check_group(ctx, &request).map(|()| request)) {
+            // Only a document can name a group; what is none may ask for messages all the same.
+            let is_document = body.first() == Some(&b'{');
+            let checked = parse(body).and_then(|request| match is_document {
+                true => self.check_group(ctx, &request).map(|()| request),
+                false => Ok(request),
+            });
+            match checked {
                 Ok(request) => self.accept(ctx, reply, &request),
                 Err(text) if text.starts_with("423 ") => refuse(ctx, reply, &text),
                 Err(text) => refuse(ctx, reply, &format!("400 Bad Request - {text}")),
@@ -482,6 +488,16 @@ impl Consumer {
         let Some(lead) = &mut self.lead else { return };
         if matches!(idle, Idle::Empty | Idle::NoReceiver) {
             lead.pulls.end_no_wait(ctx);
+        }
+    }
+}
+
+impl Consumer {
+    /// The server ends: clients that wait are told.
+    pub(crate) fn take_leave(&mut self, ctx: &mut Context<'_>) {
+        let Some(lead) = &mut self.lead else { return };
+        for pull in lead.pulls.drain() {
+            send_status(ctx, pull.reply.clone(), ended("409 Server Shutdown", &pull));
         }
     }
 }

@@ -7,9 +7,12 @@ const STALE_FACTOR: usize = 2;
 /// Places below which that never happens.
 const STALE_MIN: usize = 64;
 
-/// A queue that knows what is in it. A message that is in it already keeps its place.
+/// A queue that knows what is in it. A message that is in it already keeps its place. An empty one holds no memory.
 #[derive(Debug, Default)]
-pub(super) struct Queue {
+pub(super) struct Queue(Option<Box<Order>>);
+
+#[derive(Debug, Default)]
+struct Order {
     /// Sequences with the number of their turn. One that left, or came again with another number, is passed over.
     places: VecDeque<(u64, u64)>,
     numbers: BTreeMap<u64, u64>,
@@ -18,16 +21,51 @@ pub(super) struct Queue {
 
 impl Queue {
     pub(super) fn len(&self) -> usize {
-        self.numbers.len()
+        self.0.as_ref().map_or(0, |order| order.numbers.len())
     }
 
     pub(super) fn contains(&self, sequence: u64) -> bool {
-        self.numbers.contains_key(&sequence)
+        self.0.as_ref().is_some_and(|order| order.numbers.contains_key(&sequence))
     }
 
     /// Puts a message behind all others.
     pub(super) fn push(&mut self, sequence: u64) {
-        if self.contains(sequence) {
+        self.0.get_or_insert_default().push(sequence);
+    }
+
+    /// The message whose turn it is.
+    pub(super) fn first(&mut self) -> Option<u64> {
+        self.0.as_mut()?.first()
+    }
+
+    /// Takes a message out. False if it is not there.
+    pub(super) fn remove(&mut self, sequence: u64) -> bool {
+        let Some(order) = &mut self.0 else { return false };
+        let removed = order.numbers.remove(&sequence).is_some();
+        if order.numbers.is_empty() {
+            self.clear();
+        }
+        removed
+    }
+
+    /// Takes out all messages up to this one.
+    pub(super) fn remove_up_to(&mut self, sequence: u64) {
+        let Some(order) = &mut self.0 else { return };
+        order.numbers = order.numbers.split_off(&sequence.saturating_add(1));
+        if order.numbers.is_empty() {
+            self.clear();
+        }
+    }
+
+    /// Takes out everything.
+    pub(super) fn clear(&mut self) {
+        self.0 = None;
+    }
+}
+
+impl Order {
+    fn push(&mut self, sequence: u64) {
+        if self.numbers.contains_key(&sequence) {
             return;
         }
         if self.places.len() >= STALE_MIN.max(self.numbers.len() * STALE_FACTOR) {
@@ -38,8 +76,7 @@ impl Queue {
         self.next += 1;
     }
 
-    /// The message whose turn it is.
-    pub(super) fn first(&mut self) -> Option<u64> {
+    fn first(&mut self) -> Option<u64> {
         while let Some((sequence, number)) = self.places.front() {
             if self.numbers.get(sequence) == Some(number) {
                 return Some(*sequence);
@@ -47,30 +84,6 @@ impl Queue {
             self.places.pop_front();
         }
         None
-    }
-
-    /// Takes a message out. False if it is not there.
-    pub(super) fn remove(&mut self, sequence: u64) -> bool {
-        if self.numbers.is_empty() || self.numbers.remove(&sequence).is_none() {
-            return false;
-        }
-        if self.numbers.is_empty() {
-            self.clear();
-        }
-        true
-    }
-
-    /// Takes out all messages up to this one.
-    pub(super) fn remove_up_to(&mut self, sequence: u64) {
-        self.numbers = self.numbers.split_off(&sequence.saturating_add(1));
-        if self.numbers.is_empty() {
-            self.clear();
-        }
-    }
-
-    /// Takes out everything, and gives back memory that only a long queue needs.
-    pub(super) fn clear(&mut self) {
-        *self = Self::default();
     }
 }
 
@@ -97,7 +110,7 @@ mod tests {
         assert!(queue.remove(5) && !queue.remove(5));
         queue.push(5);
         assert_eq!(all(&mut queue), [2, 9, 7, 5]);
-        assert_eq!((queue.len(), queue.places.len()), (0, 0));
+        assert!(queue.0.is_none() && queue.len() == 0);
     }
 
     #[test]
@@ -118,7 +131,8 @@ mod tests {
             queue.push(2);
             queue.remove(2);
         }
-        assert!(queue.places.len() <= STALE_MIN, "{}", queue.places.len());
+        let places = queue.0.as_ref().map(|order| order.places.len());
+        assert!(places.is_some_and(|places| places <= STALE_MIN), "{places:?}");
         assert_eq!(all(&mut queue), [1]);
     }
 }

@@ -67,7 +67,6 @@ impl Consumer {
         self.dirty = true;
         let Some(lead) = &mut self.lead else { return };
         lead.queue.remove(sequence);
-        lead.finished(&self.state, sequence);
         lead.ready = true;
         if lead.replicated {
             lead.record(Operation::Exhausted { sequence }, now);

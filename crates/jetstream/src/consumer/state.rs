@@ -180,9 +180,11 @@ impl State {
         }
     }
 
-    /// Messages that count as redelivered for people: those that are pending, and those that were given up after several deliveries.
-    pub(super) fn redelivered_shown(&self) -> u64 {
-        self.redelivered + self.exhausted.values().filter(|count| **count > 1).count() as u64
+    /// Messages that count as redelivered for people: those that are pending, and those that were given up, unless one delivery is all that a
+    /// message gets.
+    pub(super) fn redelivered_shown(&self, deliver_max: u32) -> u64 {
+        let exhausted = self.exhausted.values().filter(|count| deliver_max != 1 || **count > 1);
+        self.redelivered + exhausted.count() as u64
     }
 
     /// Everything up to here is done. It follows from what is not, so replicas agree whatever the order was in which they learnt it.
@@ -305,10 +307,10 @@ mod tests {
     fn exhausted_messages_are_remembered_until_they_are_removed() {
         let mut state = delivered(&[1, 2]);
         state.redeliver(1, 3, AT, 2);
-        assert_eq!(state.redelivered_shown(), 1);
+        assert_eq!(state.redelivered_shown(2), 1);
         assert!(state.exhaust(1).is_some());
-        assert_eq!((state.redelivered, state.redelivered_shown(), state.floor().stream), (0, 1, 1));
+        assert_eq!((state.redelivered, state.redelivered_shown(1), state.floor().stream), (0, 1, 1));
         state.remove(1);
-        assert_eq!(state.redelivered_shown(), 0);
+        assert_eq!(state.redelivered_shown(2), 0);
     }
 }

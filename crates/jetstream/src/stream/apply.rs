@@ -119,9 +119,11 @@ impl Stream {
             Rollup::None => {}
             Rollup::Subject => {
                 let filter = Filter::Any(vec![subject.into()]);
-                self.purge_up_to(outside, effects, (&filter, sequence - 1))?;
+                self.purge_up_to(outside, effects, (&filter, sequence - 1, RemoveReason::Purged))?;
             }
-            Rollup::All => self.purge_up_to(outside, effects, (&Filter::All, sequence - 1))?,
+            Rollup::All => {
+                self.purge_up_to(outside, effects, (&Filter::All, sequence - 1, RemoveReason::Purged))?;
+            }
         }
         if traits.schedule && kept {
             self.schedules.insert(subject, sequence, (headers, timestamp));
@@ -191,9 +193,9 @@ impl Stream {
         &mut self,
         outside: &mut dyn Outside,
         effects: &mut Effects,
-        what: (&Filter, u64),
+        what: (&Filter, u64, RemoveReason),
     ) -> Result<(), StoreError> {
-        let (filter, up_to) = what;
+        let (filter, up_to, reason) = what;
         let mut gone: Vec<Removed> = Vec::new();
         let tell = !self.consumers.is_empty() || !self.schedules.is_empty();
         self.store.purge(filter, up_to, &mut |removed| {
@@ -207,7 +209,7 @@ impl Stream {
         }
         let (consumers, mut ctx) = self.split(outside, effects);
         for removed in &gone {
-            consumers.removed(&mut ctx, removed, RemoveReason::Purged);
+            consumers.removed(&mut ctx, removed, reason);
         }
         if *filter == Filter::All {
             consumers.purged(&mut ctx, up_to);

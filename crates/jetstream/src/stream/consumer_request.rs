@@ -176,18 +176,18 @@ impl Stream {
         match admission {
             Admission::Create(mut config) => {
                 if config.name.is_empty() {
-                    config.name = if config.durable_name.is_empty() {
-                        self.new_name(outside)
-                    } else {
-                        config.durable_name.clone()
-                    };
+                    config.name.clone_from(&config.durable_name);
                 }
+                // A name that nobody asked for stands beside the configuration, not in it.
+                let name = match config.name.as_str() {
+                    "" => self.new_name(outside),
+                    name => name.to_owned(),
+                };
                 let Ok(bytes) = serde_json::to_vec(&config) else {
                     return Some(Err(ErrorCode::BAD_REQUEST.into()));
                 };
                 let id = self.consumers.next_id();
-                let command =
-                    Command::CreateConsumer { id, created: now, name: &config.name, config: &bytes };
+                let command = Command::CreateConsumer { id, created: now, name: &name, config: &bytes };
                 self.propose_consumers(effects, Some(token), &command);
             }
             Admission::Update(mut config) => {
@@ -394,8 +394,9 @@ impl Stream {
                 }
             }
             Command::DeleteConsumer { id } => {
+                let leading = self.leading;
                 let (consumers, mut ctx) = self.split(outside, effects);
-                if let Some(consumer) = consumers.remove(&mut ctx, *id) {
+                if let Some(consumer) = consumers.remove(&mut ctx, *id, leading) {
                     let filter: Filter = consumer.filter().clone();
                     self.sweep(outside, effects, &filter)?;
                 }

@@ -5,6 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use api::jetstream::advisory::Action;
 use bytes::BytesMut;
 use hashbrown::HashMap;
 use store::Timestamp;
@@ -106,14 +107,20 @@ impl Consumers {
         ctx.effects.push(Effect::ConsumerAdded(consumer.name().into(), Arc::clone(consumer.config())));
         self.insert_restored(id, consumer);
         if lead {
-            self.call(ctx, id, Consumer::lead);
+            self.call(ctx, id, |consumer, ctx| {
+                consumer.lead(ctx);
+                consumer.advise_action(ctx, Action::Create);
+            });
         }
     }
 
-    /// Takes a consumer out.
-    pub(crate) fn remove(&mut self, ctx: &mut Context<'_>, id: u64) -> Option<Consumer> {
+    /// Takes a consumer out; who leads tells of it.
+    pub(crate) fn remove(&mut self, ctx: &mut Context<'_>, id: u64, lead: bool) -> Option<Consumer> {
         let mut slot = self.slots.remove(&id)?;
         slot.consumer.shut(ctx);
+        if lead {
+            slot.consumer.advise_action(ctx, Action::Delete);
+        }
         self.names.remove(slot.consumer.name());
         self.unindex(id, slot.consumer.filter());
         self.ready.remove(&id);
@@ -264,12 +271,20 @@ impl Consumers {
         self.touched.clear();
     }
 
-    /// The stream is deleted.
-    pub(crate) fn delete_all(&mut self, ctx: &mut Context<'_>) {
+    /// The stream is deleted; who leads tells of its consumers too.
+    pub(crate) fn delete_all(&mut self, ctx: &mut Context<'_>, lead: bool) {
         for slot in self.slots.values_mut() {
             slot.consumer.shut(ctx);
+            if lead {
+                slot.consumer.advise_action(ctx, Action::Delete);
+            }
         }
         *self = Self::default();
+    }
+
+    /// The server ends: clients that wait are told.
+    pub(crate) fn take_leave(&mut self, ctx: &mut Context<'_>) {
+        self.for_each(ctx, Consumer::take_leave);
     }
 
     fn for_each(&mut self, ctx: &mut Context<'_>, f: impl Fn(&mut Consumer, &mut Context<'_>)) {

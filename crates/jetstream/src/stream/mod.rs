@@ -282,11 +282,18 @@ impl Stream {
         consumers.follow(&mut ctx);
     }
 
+    /// The server is about to end: clients that wait for messages are told, while they can be.
+    pub fn take_leave(&mut self, outside: &mut dyn Outside, effects: &mut Effects) {
+        let (consumers, mut ctx) = self.split(outside, effects);
+        consumers.take_leave(&mut ctx);
+    }
+
     /// The stream is deleted: its consumers tell those who wait, and its part of the counters is given back. The shell drops it then.
     pub fn delete(&mut self, outside: &mut dyn Outside, effects: &mut Effects) {
         self.batches.close(outside);
+        let leading = self.leading;
         let (consumers, mut ctx) = self.split(outside, effects);
-        consumers.delete_all(&mut ctx);
+        consumers.delete_all(&mut ctx, leading);
         self.remove_sources(outside, effects);
         self.charge(outside, Charged::default());
         self.leading = false;

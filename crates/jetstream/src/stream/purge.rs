@@ -53,7 +53,8 @@ impl Stream {
             self.store.state().last_sequence
         };
         if up_to > 0 {
-            self.purge_up_to(outside, effects, (&filter, up_to))?;
+            let reason = if all { RemoveReason::Purged } else { RemoveReason::Deleted };
+            self.purge_up_to(outside, effects, (&filter, up_to, reason))?;
         }
         Ok(before - self.store.state().messages)
     }

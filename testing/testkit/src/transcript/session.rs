@@ -279,7 +279,9 @@ impl Session {
         if !matches!(frame.verb().as_str(), "MSG" | "HMSG") {
             return frame.line();
         }
-        let message = frame.message();
+        let mut message = frame.message();
+        // An empty reply subject, which is two spaces in a row, is none.
+        message.reply = message.reply.filter(|reply| !reply.is_empty());
         self.replies.extend(message.reply.clone());
         let mut text = String::new();
         if message.sid != INBOX_SID || message.subject != self.inbox || message.reply.is_some() {

@@ -21,6 +21,7 @@ use super::ingest::{Plan, Publish};
 use super::republish::time_text;
 use super::ttl::Ttl;
 use crate::command::{Rollup, Traits};
+use crate::consumer::RemoveReason;
 use crate::effect::Effects;
 use crate::outside::Outside;
 use cron::{Pattern, PatternError};
@@ -294,7 +295,7 @@ impl Stream {
         let (Some(scheduler), Some(next)) = (known.scheduler, known.schedule_next) else { return Ok(()) };
         if next == PURGE {
             let filter = Filter::Any(vec![scheduler.into()]);
-            return self.purge_up_to(outside, effects, (&filter, u64::MAX));
+            return self.purge_up_to(outside, effects, (&filter, u64::MAX, RemoveReason::Purged));
         }
         let time = std::str::from_utf8(next).ok().and_then(|text| text.parse::<api::Time>().ok());
         if let Some(time) = time {
