@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use k8s_openapi::NamespaceResourceScope;
-use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::api::apps::v1::StatefulSet;
+use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod};
 use kube::api::{DeleteParams, ObjectMeta, Patch, PatchParams, PostParams, Preconditions, PropagationPolicy};
 use kube::{Api, Client, Resource, ResourceExt};
 use serde::Serialize;
@@ -135,6 +136,30 @@ impl Writer {
         ignore_absence(api.delete(name, &parameters).await)
     }
 
+    /// Removes exactly the StatefulSet that was looked at and leaves its pods and claims, which a new one of the name takes over.
+    pub async fn replace_stateful_set(&self, namespace: &str, live: &StatefulSet) -> Result<(), Error> {
+        self.pass()?;
+        let parameters = DeleteParams {
+            propagation_policy: Some(PropagationPolicy::Orphan),
+            preconditions: Some(Preconditions { uid: live.uid(), resource_version: None }),
+            ..DeleteParams::default()
+        };
+        ignore_absence(self.api::<StatefulSet>(namespace).delete(&live.name_any(), &parameters).await)
+    }
+
+    /// Changes a claim, and returns it as it is then. Kubernetes may refuse to let it grow.
+    pub async fn change_claim(
+        &self,
+        namespace: &str,
+        name: &str,
+        change: &serde_json::Value,
+    ) -> Result<PersistentVolumeClaim, Error> {
+        self.pass()?;
+        let parameters =
+            PatchParams { field_manager: Some(FIELD_MANAGER.to_owned()), ..PatchParams::default() };
+        Ok(self.api(namespace).patch(name, &parameters, &Patch::Merge(change)).await?)
+    }
+
     /// Removes exactly the pod that was looked at, never a successor of the same name.
     pub async fn delete_pod(&self, namespace: &str, name: &str, uid: &str) -> Result<(), Error> {
         self.pass()?;
@@ -165,45 +190,70 @@ impl Writer {
 
     /// Puts our finalizer on a cluster, or takes it off. Fails when the object changed since it was read.
     pub async fn set_finalizer(&self, cluster: &NatsCluster, wanted: bool) -> Result<(), Error> {
-        let mut finalizers = cluster.finalizers().to_vec();
-        if finalizers.iter().any(|f| f == CLUSTER_FINALIZER) == wanted {
+        self.set_finalizer_of(cluster, CLUSTER_FINALIZER, FIELD_MANAGER, wanted).await
+    }
+
+    /// Puts a finalizer on an object, or takes it off. Fails when the object changed since it was read.
+    pub async fn set_finalizer_of<K: Object>(
+        &self,
+        object: &K,
+        finalizer: &str,
+        manager: &str,
+        wanted: bool,
+    ) -> Result<(), Error> {
+        let mut finalizers = object.finalizers().to_vec();
+        if finalizers.iter().any(|f| f == finalizer) == wanted {
             return Ok(());
         }
         self.pass()?;
         if wanted {
-            finalizers.push(CLUSTER_FINALIZER.to_owned());
+            finalizers.push(finalizer.to_owned());
         } else {
-            finalizers.retain(|f| f != CLUSTER_FINALIZER);
+            finalizers.retain(|f| f != finalizer);
         }
-        let patch = json!({ "metadata": { "finalizers": finalizers, "resourceVersion": cluster.resource_version() } });
-        let namespace = cluster.namespace().unwrap_or_default();
-        let parameters =
-            PatchParams { field_manager: Some(FIELD_MANAGER.to_owned()), ..PatchParams::default() };
-        match self
-            .api::<NatsCluster>(&namespace)
-            .patch(&cluster.name_any(), &parameters, &Patch::Merge(&patch))
-            .await
-        {
+        let patch =
+            json!({ "metadata": { "finalizers": finalizers, "resourceVersion": object.resource_version() } });
+        let namespace = object.namespace().unwrap_or_default();
+        let parameters = PatchParams { field_manager: Some(manager.to_owned()), ..PatchParams::default() };
+        match self.api::<K>(&namespace).patch(&object.name_any(), &parameters, &Patch::Merge(&patch)).await {
             Ok(_) => Ok(()),
             Err(error) => ignore_absence::<()>(Err(error)),
         }
     }
 
-    /// Reports a status.
+    /// Reports the status of a cluster.
     pub async fn status(&self, namespace: &str, name: &str, status: &NatsClusterStatus) -> Result<(), Error> {
+        self.status_of::<NatsCluster>(namespace, name, FIELD_MANAGER, status).await
+    }
+
+    /// Reports a status under a field manager of its own.
+    pub async fn status_of<K: Object>(
+        &self,
+        namespace: &str,
+        name: &str,
+        manager: &str,
+        status: &impl Serialize,
+    ) -> Result<(), Error> {
         self.pass()?;
         let patch = json!({
-            "apiVersion": NatsCluster::api_version(&()),
-            "kind": NatsCluster::kind(&()),
+            "apiVersion": K::api_version(&()),
+            "kind": K::kind(&()),
             "metadata": { "name": name },
             "status": status,
         });
-        let parameters = PatchParams::apply(FIELD_MANAGER).force();
-        match self.api::<NatsCluster>(namespace).patch_status(name, &parameters, &Patch::Apply(&patch)).await
-        {
+        let parameters = PatchParams::apply(manager).force();
+        match self.api::<K>(namespace).patch_status(name, &parameters, &Patch::Apply(&patch)).await {
             Ok(_) => Ok(()),
             Err(error) => ignore_absence::<()>(Err(error)),
         }
+    }
+
+    /// Counts a write that goes to a server and not to Kubernetes, so that tests can stop before it as well.
+    ///
+    /// # Errors
+    /// When a test stops here.
+    pub fn checkpoint(&self) -> Result<(), Error> {
+        self.pass()
     }
 }
 

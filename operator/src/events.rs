@@ -17,6 +17,18 @@ pub fn of_transition(old: Option<&Condition>, finding: &Finding) -> Option<Event
         "Ready" if holds => (EventType::Normal, "Ready"),
         "Stalled" if holds => (EventType::Warning, finding.reason),
         "CertificatesValid" if !holds => (EventType::Warning, finding.reason),
+        "JetStreamHealthy" => match finding.status {
+            Status::False => (EventType::Warning, finding.reason),
+            Status::True if old.is_some_and(|old| old.status == "False") => {
+                (EventType::Normal, "JetStreamHealthy")
+            }
+            _ => return None,
+        },
+        "StorageExpanded" => match (was, finding.reason) {
+            (_, "NotSupported" | "ShrinkRefused") => (EventType::Warning, finding.reason),
+            ("Resizing" | "FileSystemPending", "UpToDate") => (EventType::Normal, "VolumeExpanded"),
+            _ => return None,
+        },
         "ConfigApplied" => match finding.reason {
             "Applied" if !was.is_empty() => (EventType::Normal, "ConfigReloaded"),
             "ReloadRejected" => (EventType::Warning, "ReloadRejected"),

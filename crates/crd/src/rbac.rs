@@ -31,6 +31,8 @@ pub const WATCHED: &[Access] = &[
         resources: &["statefulsets"],
         verbs: &["create", "delete", "get", "list", "patch", "watch"],
     },
+    // Growth. Claims are made by Kubernetes and go the way that the cluster's retention says.
+    Access { group: "", resources: &["persistentvolumeclaims"], verbs: &["get", "list", "patch", "watch"] },
     Access {
         group: "policy",
         resources: &["poddisruptionbudgets"],

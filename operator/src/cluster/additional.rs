@@ -58,7 +58,36 @@ const OWNED: &[&str] = &[
     "ping_interval",
     "ping_max",
     "write_deadline",
+    "store_dir",
+    "storedir",
+    "jetstream.enabled",
+    "jetstream.enable",
+    "jetstream.store_dir",
+    "jetstream.store",
+    "jetstream.storedir",
+    "jetstream.max_memory_store",
+    "jetstream.max_mem_store",
+    "jetstream.max_mem",
+    "jetstream.max_file_store",
+    "jetstream.max_file",
+    "jetstream.sync_interval",
+    "jetstream.sync",
+    "jetstream.domain",
+    "jetstream.encryption_key",
+    "jetstream.key",
+    "jetstream.ek",
+    "jetstream.prev_encryption_key",
+    "jetstream.prev_key",
+    "jetstream.prev_ek",
+    "jetstream.cipher",
+    "jetstream.unique_tag",
+    "jetstream.max_outstanding_catchup",
+    "jetstream.request_queue_limit",
+    "jetstream.limits",
 ];
+
+/// JetStream itself is the operator's: without a volume there is nothing to switch on, and with one nothing to switch off.
+const SWITCH: &str = "jetstream";
 
 /// The mark by which a process proves its configuration: nobody overrides it.
 const MARK: &str = "server_metadata.k8s-config-hash";
@@ -73,6 +102,11 @@ pub fn merge(
     allow_overrides: bool,
 ) -> Result<(), Error> {
     refuse_owned("", extra, allow_overrides)?;
+    // Options of JetStream alone would switch it on.
+    let has = |root: &mut Value| root.as_map_mut().is_some_and(|map| map.get(SWITCH).is_some());
+    if !allow_overrides && !has(root) && extra.keys().any(|key| key.eq_ignore_ascii_case(SWITCH)) {
+        return Err(Error::Owned { path: SWITCH.to_owned() });
+    }
     let extra = map("", extra)?;
     if let Some(root) = root.as_map_mut() {
         // Keys are read without regard to case, so a second spelling must replace, not stand beside.
@@ -92,8 +126,10 @@ fn refuse_owned(
         if path == MARK || (!allow_overrides && OWNED.contains(&path.as_str())) {
             return Err(Error::Owned { path });
         }
-        if let Json::Object(inner) = value {
-            refuse_owned(&path, inner, allow_overrides)?;
+        match value {
+            Json::Object(inner) => refuse_owned(&path, inner, allow_overrides)?,
+            _ if path == SWITCH && !allow_overrides => return Err(Error::Owned { path }),
+            _ => {}
         }
     }
     Ok(())
@@ -171,6 +207,10 @@ mod tests {
             json!({"listen": "x"}),
             json!({"cluster": {"name": "x"}}),
             json!({"accounts": {}}),
+            json!({"jetstream": true}),
+            json!({"jetstream": {"max_buffered_msgs": 10}}),
+            json!({"JetStream": {"Store_Dir": "/tmp"}}),
+            json!({"storedir": "/tmp"}),
         ] {
             assert!(merged(extra, false).unwrap_err().contains("set by the operator"));
         }

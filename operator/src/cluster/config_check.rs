@@ -1,7 +1,7 @@
 //! The rendered configuration through the server's own reader: what it would refuse never leaves the operator, and
 //! what it would only take from a new process is known before anybody asks it.
 
-use config::flags::Overrides;
+use config::flags::{self, Overrides};
 use config::lang::{self, Source};
 use config::{Options, ReloadClass};
 
@@ -32,7 +32,10 @@ impl Source for Nothing {
 pub fn load(text: &str) -> Result<Options, Error> {
     let refuse = |problems: Vec<String>| Error::Config(problems.join("; "));
     let tree = lang::parse(text, &Nothing).map_err(|problem| refuse(vec![problem.message]))?;
-    config::load_tree(&tree, None, &Overrides::default())
+    // Each server gets its name on its command line, and JetStream asks for one.
+    let overrides = flags::parse_args(&["--name", "server"])
+        .map_or_else(|_| Overrides::default(), |command_line| command_line.overrides);
+    config::load_tree(&tree, None, &overrides)
         .map(|loaded| loaded.options)
         // Places in a rendered text help nobody; the messages name the options.
         .map_err(|problems| refuse(problems.into_iter().map(|problem| problem.message).collect()))

@@ -9,7 +9,7 @@ use futures::StreamExt;
 use futures::future::{Shared, join_all};
 use k8s_openapi::NamespaceResourceScope;
 use k8s_openapi::api::apps::v1::StatefulSet;
-use k8s_openapi::api::core::v1::{Pod, Secret, Service};
+use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod, Secret, Service};
 use kube::runtime::controller::{Config, Controller};
 use kube::runtime::reflector::{ObjectRef, Store};
 use kube::runtime::watcher;
@@ -59,6 +59,11 @@ where
         .owns(api::<StatefulSet>(client, scope), everything.clone())
         .owns(api::<Service>(client, scope), everything.clone())
         .watches(api::<Pod>(client, scope), watcher::Config::default().labels(CLUSTER_LABEL), of_label)
+        .watches(
+            api::<PersistentVolumeClaim>(client, scope),
+            watcher::Config::default().labels(CLUSTER_LABEL),
+            of_label,
+        )
         .watches(api::<Secret>(client, scope), everything, move |secret| of_secret(&clusters, &secret))
         .graceful_shutdown_on(stop)
         .run(reconcile::reconcile, reconcile::after_error, Arc::clone(&context))
@@ -97,6 +102,10 @@ fn named_secrets(cluster: &NatsCluster) -> BTreeSet<&str> {
     let users = spec.auth.accounts.iter().flat_map(|account| &account.users);
     let mut names: BTreeSet<&str> = users.map(|user| user.password_secret_ref.name.as_str()).collect();
     names.extend(spec.routes.auth_secret_ref.as_ref().map(|reference| reference.name.as_str()));
+    if let Some(encryption) = spec.jetstream.as_ref().and_then(|jetstream| jetstream.encryption.as_ref()) {
+        names.insert(&encryption.key_secret_ref.name);
+        names.extend(encryption.previous_key_secret_ref.as_ref().map(|reference| reference.name.as_str()));
+    }
     let tls = [
         spec.clients.tls.as_ref().and_then(|tls| tls.secret.as_ref()),
         spec.routes.tls.as_ref().and_then(|tls| tls.secret.as_ref()),
@@ -119,12 +128,13 @@ mod tests {
                 "auth": {"accounts": [{"name": "A", "users": [{"name": "u", "passwordSecretRef": {"name": "users"}}]}]},
                 "routes": {"authSecretRef": {"name": "routes"}, "tls": {"secret": {"name": "route-tls"}}},
                 "clients": {"tls": {"secret": {"name": "client-tls"}}},
+                "jetstream": {"encryption": {"keySecretRef": {"name": "store-key"}, "previousKeySecretRef": {"name": "old-key"}}},
             },
         }))
         .unwrap();
         assert_eq!(
             named_secrets(&cluster).into_iter().collect::<Vec<_>>(),
-            ["client-tls", "route-tls", "routes", "users"]
+            ["client-tls", "old-key", "route-tls", "routes", "store-key", "users"]
         );
     }
 }

@@ -21,6 +21,22 @@ const PASSWORD_LENGTH_MAX: usize = 72;
 /// Hashes remembered. Above it the memory is dropped and built again.
 const REMEMBERED_MAX: usize = 20_000;
 
+/// Name of the operator's user in an account of the cluster.
+#[must_use]
+pub fn manager_user(account: &str) -> String {
+    format!("{OPERATOR_USER}.{account}")
+}
+
+/// Its password, which follows from the operator's own one: nothing more has to be kept, and one account's says nothing of another's.
+#[must_use]
+pub fn manager_password(operator_password: &str, account: &str) -> String {
+    let mut text = String::new();
+    for byte in digest(&["manager", operator_password, account]) {
+        text.push_str(&format!("{byte:02x}"));
+    }
+    text
+}
+
 /// A random password of letters and digits.
 #[must_use]
 pub fn generate() -> String {
@@ -106,6 +122,15 @@ mod tests {
         assert_ne!(hash("s", "a"), hash("t", "a"));
         assert!(bcrypt::verify("secret", &hash("s", "a")).unwrap());
         assert!(hash("s", "a").starts_with("$2a$04$"));
+    }
+
+    #[test]
+    fn managers_have_passwords_of_their_own() {
+        assert_eq!(manager_password("p", "A"), manager_password("p", "A"));
+        assert_ne!(manager_password("p", "A"), manager_password("p", "B"));
+        assert_ne!(manager_password("p", "A"), manager_password("q", "A"));
+        assert!(manager_password("p", "A").len() <= PASSWORD_LENGTH_MAX);
+        assert!(manager_user("A").starts_with(crd::nats_cluster::validate::RESERVED_USER));
     }
 
     #[test]

@@ -46,6 +46,8 @@ pub struct Server {
     pub ready_since: Option<Timestamp>,
     /// Whether it was told to stop.
     pub stopping: bool,
+    /// Whether no StatefulSet owns the pod: the old one is gone and the new one has not found it yet.
+    pub orphan: bool,
     /// Why it cannot start, when waiting does not help.
     pub failure: Option<String>,
     /// What the process answered; `None` when it did not.
@@ -92,6 +94,12 @@ impl Server {
             started: status.and_then(|status| status.start_time.as_ref()).map(|time| time.0),
             created: pod.metadata.creation_timestamp.as_ref().map(|time| time.0),
             ready_since: ready_since(pod),
+            orphan: !pod
+                .metadata
+                .owner_references
+                .iter()
+                .flatten()
+                .any(|owner| owner.controller == Some(true)),
             stopping: pod.metadata.deletion_timestamp.is_some(),
             failure: container.and_then(failure),
             report: None,

@@ -9,7 +9,7 @@ use k8s_openapi::api::core::v1::Secret;
 use k8s_openapi::jiff::Timestamp;
 use kube::{Api, ResourceExt};
 
-use super::credentials::{self, OPERATOR_USER, without_line_end};
+use super::credentials::{self, OPERATOR_USER, manager_password, manager_user, without_line_end};
 use super::files::{self, TlsFiles};
 use super::observe::Observed;
 use super::render::{self, Login, RouteLogin};
@@ -34,6 +34,8 @@ pub struct Material {
     pub certificates_hash: String,
     /// The authority's certificate, when there is an authority.
     pub authority: Option<String>,
+    /// Keys of encryption at rest: the present one and the one before.
+    pub store_keys: (Option<String>, Option<String>),
 }
 
 /// Makes what is missing and reads what is named. Updates `observed` with what it made.
@@ -52,6 +54,11 @@ pub async fn gather(
     let field = |key: &str| text(&operator, key).ok_or_else(|| missing(&operator.name_any(), key));
     let (user, password, seed) = (field("username")?, field("password")?, field("salt")?);
     let mut plain = user_passwords(context, identity, cluster).await?;
+    if cluster.spec.auth.mode == AuthMode::Config {
+        for account in &cluster.spec.auth.accounts {
+            plain.insert(manager_user(&account.name), manager_password(&password, &account.name));
+        }
+    }
     plain.insert(user.clone(), password);
     let mut passwords = hash_all(context, seed, plain).await?;
     let hash = passwords.remove(&user).ok_or(Error::Incomplete("the operator's password"))?;
@@ -63,6 +70,7 @@ pub async fn gather(
         tls: observed.certificates.iter().map(|(files, _)| files.clone()).collect(),
         certificates_hash,
         authority,
+        store_keys: store_keys(context, identity, cluster).await?,
     })
 }
 
@@ -228,6 +236,33 @@ async fn route_login(
             .ok_or_else(|| missing(&reference.name, key))
     };
     Ok(Some(RouteLogin { user: field(&reference.username_key)?, password: field(&reference.password_key)? }))
+}
+
+/// The keys of encryption at rest, as they lie in their Secrets.
+async fn store_keys(
+    context: &Context,
+    identity: &Identity,
+    cluster: &NatsCluster,
+) -> Result<(Option<String>, Option<String>), Error> {
+    let Some(encryption) = cluster.jetstream().and_then(|jetstream| jetstream.encryption.as_ref()) else {
+        return Ok((None, None));
+    };
+    let api: Api<Secret> = Api::namespaced(context.client.clone(), &identity.namespace);
+    let mut keys = [None, None];
+    let references = [Some(&encryption.key_secret_ref), encryption.previous_key_secret_ref.as_ref()];
+    for (key, reference) in keys.iter_mut().zip(references) {
+        let Some(reference) = reference else { continue };
+        let secret = named(&api, &reference.name).await?;
+        let text = text(&secret, &reference.key).ok_or_else(|| missing(&reference.name, &reference.key))?;
+        let text = without_line_end(&text);
+        if text.is_empty() {
+            let problem = format!("has an empty key `{}`", reference.key);
+            return Err(Error::BadSecret { name: reference.name.clone(), problem });
+        }
+        *key = Some(text.to_owned());
+    }
+    let [key, previous] = keys;
+    Ok((key, previous))
 }
 
 /// Hash of every file that servers read beside the configuration itself.

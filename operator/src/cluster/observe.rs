@@ -7,7 +7,7 @@ use std::time::Duration;
 use crd::{NatsCluster, annotation};
 use futures::future::join_all;
 use k8s_openapi::api::apps::v1::StatefulSet;
-use k8s_openapi::api::core::v1::{Pod, Secret, Service};
+use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod, Secret, Service};
 use kube::api::ListParams;
 use kube::{Api, Client};
 use rustls::ClientConfig;
@@ -15,12 +15,14 @@ use rustls::pki_types::ServerName;
 
 use super::facts::Server;
 use super::files::{self, TlsFiles};
+use super::storage::Claim;
 use crate::error::Error;
 use crate::metrics::Metrics;
 use crate::nats::client::{Target, Tls};
 use crate::nats::{system, trust};
 use crate::objects::identity::Identity;
 use crate::objects::secrets::{CONFIG_KEY, KNOWN_KEY, text};
+use crate::objects::storage::VOLUME;
 
 /// Longest time for one step of a request to a server.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(3);
@@ -54,6 +56,8 @@ pub struct Observed {
     pub certificates: Vec<(TlsFiles, Option<Secret>)>,
     /// The client Service.
     pub service: Option<Service>,
+    /// Claims of the servers' volumes.
+    pub claims: Vec<Claim>,
 }
 
 impl Observed {
@@ -82,8 +86,10 @@ pub async fn objects(client: &Client, identity: &Identity, cluster: &NatsCluster
     let services: Api<Service> = Api::namespaced(client.clone(), &identity.namespace);
     let selector = ListParams::default().labels(&identity.selector_text());
     let (config, operator, authority) = (identity.config(), identity.operator(), identity.authority());
-    let (pods, stateful_set, service, config, operator, authority) = futures::try_join!(
+    let claims: Api<PersistentVolumeClaim> = Api::namespaced(client.clone(), &identity.namespace);
+    let (pods, claims, stateful_set, service, config, operator, authority) = futures::try_join!(
         pods.list(&selector),
+        claims.list(&selector),
         stateful_sets.get_opt(&identity.name),
         services.get_opt(&identity.name),
         secrets.get_opt(&config),
@@ -99,7 +105,11 @@ pub async fn objects(client: &Client, identity: &Identity, cluster: &NatsCluster
         pods.items.iter().filter_map(|pod| Server::of(pod, &identity.name)).collect();
     servers.sort_by_key(|server| server.ordinal);
     let config = config.as_ref().and_then(stored);
-    Ok(Observed { servers, stateful_set, config, operator, authority, certificates, service })
+    let prefix = format!("{VOLUME}-{}-", identity.name);
+    let mut claims: Vec<Claim> =
+        claims.items.iter().map(Claim::of).filter(|claim| claim.name.starts_with(&prefix)).collect();
+    claims.sort_by(|one, other| one.name.cmp(&other.name));
+    Ok(Observed { servers, stateful_set, config, operator, authority, certificates, service, claims })
 }
 
 fn stored(secret: &Secret) -> Option<Stored> {

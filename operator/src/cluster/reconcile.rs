@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use crd::nats_cluster::jetstream::Volume;
+use crd::nats_cluster::sizes;
 use crd::nats_cluster::validate::{self, SpecError};
 use crd::{NatsCluster, annotation};
 use k8s_openapi::api::apps::v1::StatefulSet;
@@ -19,7 +21,7 @@ use super::observe::{self, Access, Observed};
 use super::render::{self, Rendered};
 use super::rollout::plan::{self, Rollout, Step};
 use super::scale::{self, Scale};
-use super::{config_check, reload, status};
+use super::{config_check, jetstream, reload, status, storage};
 use crate::context::Context;
 use crate::error::Error;
 use crate::events;
@@ -73,6 +75,10 @@ pub struct Outcome {
     pub refused: Option<(String, String)>,
     /// Whether a server took a new configuration in this pass.
     pub reloaded: bool,
+    /// How far volumes are; `None` without volumes.
+    pub growth: Option<storage::Growth>,
+    /// Whether the StatefulSet is being made anew.
+    pub recreating: bool,
     /// Why the pass ended early.
     pub error: Option<Error>,
 }
@@ -162,6 +168,7 @@ async fn ask(pass: &Pass<'_>, observed: &mut Observed) {
 async fn advance(pass: &Pass<'_>, observed: &mut Observed, outcome: &mut Outcome) -> Result<(), Error> {
     let spec = &pass.cluster.spec;
     validate::validate(spec)?;
+    outcome.growth = grow(pass, observed).await?;
     let material = material::gather(pass.context, pass.identity, pass.cluster, observed, pass.now).await?;
     let (rendered, wanted) = configuration(pass, observed, &material)?;
     outcome.config = Some(wanted.clone());
@@ -174,7 +181,8 @@ async fn advance(pass: &Pass<'_>, observed: &mut Observed, outcome: &mut Outcome
     );
     let shrinking = scale.leaving.is_some();
     let applied = apply(pass, observed, &material, (&rendered, &wanted, &scale)).await?;
-    outcome.revision = current_revision(&applied);
+    outcome.revision = applied.as_ref().and_then(current_revision);
+    outcome.recreating = applied.is_none();
     outcome.scale = Some(scale);
     annotate_pods(pass, observed, &wanted).await?;
 
@@ -191,7 +199,9 @@ fn configuration(
     observed: &Observed,
     material: &Material,
 ) -> Result<(Rendered, Wanted), Error> {
+    let jetstream = jetstream_inputs(pass, observed, material)?;
     let inputs = render::Inputs {
+        jetstream: jetstream.as_ref(),
         servers: scale::known_servers(pass.cluster.spec.replicas, observed.replicas(), &observed.servers),
         cluster_domain: &pass.context.settings.cluster_domain,
         operator: &material.operator,
@@ -218,13 +228,57 @@ fn configuration(
     Ok((rendered, wanted))
 }
 
-/// Writes every object of the cluster. Returns the StatefulSet as the API server has it now.
+/// What streams may use of the volumes that are there, and the keys they are stored under.
+fn jetstream_inputs(
+    pass: &Pass<'_>,
+    observed: &Observed,
+    material: &Material,
+) -> Result<Option<jetstream::Inputs>, Error> {
+    let Some(settings) = pass.cluster.jetstream() else {
+        return Ok(None);
+    };
+    let capacity = storage::capacity(&observed.claims);
+    let (key, previous_key) = material.store_keys.clone();
+    Ok(Some(jetstream::Inputs {
+        sizes: sizes::sizes(&pass.cluster.spec, settings, capacity)?,
+        key,
+        previous_key,
+    }))
+}
+
+/// Lets claims grow to the size of the spec. Whether a volume can grow is for Kubernetes to say; its answer is no error of the pass.
+async fn grow(pass: &Pass<'_>, observed: &mut Observed) -> Result<Option<storage::Growth>, Error> {
+    let Some(volume) = volume(pass.cluster) else {
+        return Ok(None);
+    };
+    let mut refused = None;
+    for claim in &mut observed.claims {
+        let Some(change) = claim.change(&volume) else { continue };
+        match pass.context.writer.change_claim(&pass.identity.namespace, &claim.name, &change).await {
+            Ok(changed) => *claim = storage::Claim::of(&changed),
+            Err(Error::Kube(kube::Error::Api(status))) if matches!(status.code, 403 | 422) => {
+                refused = Some((claim.name.clone(), status.message.clone()));
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(Some(storage::growth(&observed.claims, &volume, refused)))
+}
+
+/// The volume of each server, when the cluster wants one.
+fn volume(cluster: &NatsCluster) -> Option<Volume> {
+    cluster.jetstream()?;
+    cluster.spec.storage.wanted_volume()
+}
+
+/// Writes every object of the cluster. Returns the StatefulSet as the API server has it now; `None` while it is being made anew, because
+/// its templates of claims, which never change, are no longer those that are wanted.
 async fn apply(
     pass: &Pass<'_>,
     observed: &Observed,
     material: &Material,
     (rendered, wanted, scale): (&Rendered, &Wanted, &Scale),
-) -> Result<StatefulSet, Error> {
+) -> Result<Option<StatefulSet>, Error> {
     let (writer, identity, cluster) = (&pass.context.writer, pass.identity, pass.cluster);
     let namespace = &identity.namespace;
     if let Some(account) = services::service_account(identity, cluster) {
@@ -249,13 +303,24 @@ async fn apply(
         None => writer.delete::<PodDisruptionBudget>(identity, &identity.name).await?,
     }
     let image = image(cluster, pass.context);
+    let claim_size = volume(cluster).map(|volume| storage::template_size(&observed.claims, &volume));
     let inputs = stateful_set::Inputs {
         replicas: scale.replicas,
         image: &image,
         restart_hash: &wanted.restart_hash,
         tls: &material.tls,
+        claim_size: claim_size.as_deref(),
     };
-    writer.apply(namespace, &stateful_set::build(identity, cluster, &inputs)).await
+    let wanted = stateful_set::build(identity, cluster, &inputs);
+    match &observed.stateful_set {
+        Some(live) if live.metadata.deletion_timestamp.is_some() => Ok(None),
+        Some(live) if storage::needs_new_stateful_set(live, &wanted) => {
+            tracing::info!(cluster = identity.name, "the StatefulSet is made anew, its pods stay");
+            writer.replace_stateful_set(namespace, live).await?;
+            Ok(None)
+        }
+        _ => writer.apply(namespace, &wanted).await.map(Some),
+    }
 }
 
 /// The image that servers of a cluster should run.
@@ -312,6 +377,7 @@ async fn roll(pass: &Pass<'_>, observed: &Observed, outcome: &mut Outcome) -> Re
         revision: &revision,
         expected: &expected,
         servers: &observed.servers,
+        jetstream: pass.cluster.jetstream().is_some(),
         strategy: update.strategy,
         forced: pass.cluster.annotation(annotation::FORCE_ROLLOUT),
         settle: signed("update.settle", &update.settle)?,
@@ -435,10 +501,33 @@ async fn report(pass: &Pass<'_>, observed: &Observed, outcome: Outcome) -> Resul
     }
 }
 
+/// Pods whose StatefulSet was being made anew when the cluster was deleted belong to nobody. Gives them one that takes them with it. True
+/// while that is under way.
+async fn gather_orphans(pass: &Pass<'_>) -> Result<bool, Error> {
+    let observed = observe::objects(&pass.context.client, pass.identity, pass.cluster).await?;
+    if !observed.servers.iter().any(|server| server.orphan && !server.stopping) {
+        return Ok(false);
+    }
+    if observed.stateful_set.is_some() {
+        return Ok(true);
+    }
+    let inputs =
+        stateful_set::Inputs { replicas: 0, image: "none", restart_hash: "", tls: &[], claim_size: None };
+    let set = stateful_set::build(pass.identity, pass.cluster, &inputs);
+    match pass.context.writer.apply(&pass.identity.namespace, &set).await {
+        // A namespace that is going takes no new objects, and takes the pods with it.
+        Err(Error::Kube(kube::Error::Api(status))) if status.code == 403 => Ok(false),
+        result => result.map(|_| true),
+    }
+}
+
 /// Removes what belongs to a cluster that is being deleted, then lets it go.
 async fn remove(pass: &Pass<'_>) -> Result<Action, Error> {
     let (writer, identity) = (&pass.context.writer, pass.identity);
     let namespace = &identity.namespace;
+    if gather_orphans(pass).await? {
+        return Ok(Action::requeue(BUSY));
+    }
     writer.delete::<StatefulSet>(identity, &identity.name).await?;
     writer.delete::<PodDisruptionBudget>(identity, &identity.name).await?;
     for name in [identity.name.clone(), identity.headless()] {

@@ -5,13 +5,14 @@ use std::collections::BTreeMap;
 use config::lang::{self, Value};
 use crd::NatsCluster;
 use crd::common::Duration;
-use crd::nats_cluster::auth::{AuthMode, Permissions, SubjectRules, User};
+use crd::nats_cluster::auth::{Account, AuthMode, Permissions, SubjectRules, User};
 use crd::nats_cluster::validate::{SpecError, bytes};
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use sha2::{Digest, Sha256};
 
-use super::additional;
+use super::credentials::manager_user;
 use super::files::{CLIENTS, ROUTES, TlsFiles};
+use super::{additional, jetstream};
 use crate::error::Error;
 use crate::objects::identity::Identity;
 
@@ -21,6 +22,25 @@ pub const HASH_KEY: &str = "k8s-config-hash";
 const HASH_LENGTH: usize = 16;
 /// Where the operator's requests go.
 const SYSTEM_REQUESTS: &str = "$SYS.REQ.SERVER.>";
+/// What the operator's user of an account may ask.
+const MANAGER_REQUESTS: [&str; 16] = [
+    "$JS.API.INFO",
+    "$JS.API.STREAM.CREATE.*",
+    "$JS.API.STREAM.UPDATE.*",
+    "$JS.API.STREAM.INFO.*",
+    "$JS.API.STREAM.DELETE.*",
+    "$JS.API.STREAM.NAMES",
+    "$JS.API.STREAM.LIST",
+    "$JS.API.STREAM.LEADER.STEPDOWN.*",
+    "$JS.API.CONSUMER.CREATE.>",
+    "$JS.API.CONSUMER.DURABLE.CREATE.>",
+    "$JS.API.CONSUMER.INFO.>",
+    "$JS.API.CONSUMER.DELETE.>",
+    "$JS.API.CONSUMER.LIST.*",
+    "$JS.API.CONSUMER.NAMES.*",
+    "$JS.API.CONSUMER.PAUSE.>",
+    "$SRV.STATS.>",
+];
 /// Where the answers to the operator come.
 pub const INBOX_PREFIX: &str = "_INBOX_MYELIN_OPERATOR";
 
@@ -50,7 +70,7 @@ pub struct Inputs<'a> {
     pub cluster_domain: &'a str,
     /// The operator's own login in the system account.
     pub operator: &'a Login,
-    /// bcrypt of each user's password by user name.
+    /// bcrypt of each user's password by user name, the operator's own among them.
     pub passwords: &'a BTreeMap<String, String>,
     /// Login of routes.
     pub routes: Option<&'a RouteLogin>,
@@ -58,6 +78,8 @@ pub struct Inputs<'a> {
     pub tls: &'a [TlsFiles],
     /// Hash of the certificates' content, so that a new certificate is a new configuration.
     pub certificates_hash: &'a str,
+    /// What streams may use, and under which key they are stored; `None` without JetStream.
+    pub jetstream: Option<&'a jetstream::Inputs>,
 }
 
 /// A configuration and its hash.
@@ -78,6 +100,9 @@ pub fn render(identity: &Identity, cluster: &NatsCluster, inputs: &Inputs<'_>) -
     listeners(&mut root, cluster, inputs)?;
     limits(&mut root, cluster)?;
     root.insert("cluster", routes(identity, cluster, inputs)?);
+    if let Some(block) = jetstream::block(cluster, inputs.jetstream)? {
+        root.insert("jetstream", block);
+    }
     accounts(&mut root, cluster, inputs)?;
     lame_duck(&mut root, cluster)?;
     if let Some(extra) = &cluster.spec.additional_config {
@@ -261,9 +286,7 @@ fn accounts(root: &mut Value, cluster: &NatsCluster, inputs: &Inputs<'_>) -> Res
     // Without users outside the system account a server asks nobody for a password: that is what None means.
     if auth.mode == AuthMode::Config {
         for account in &auth.accounts {
-            let users =
-                account.users.iter().map(|user| self::user(user, inputs)).collect::<Result<Vec<_>, _>>()?;
-            block.insert(account.name.clone(), Value::from([("users", users)]));
+            block.insert(account.name.clone(), self::account(cluster, account, inputs)?);
         }
     }
     root.insert("accounts", block);
@@ -271,6 +294,38 @@ fn accounts(root: &mut Value, cluster: &NatsCluster, inputs: &Inputs<'_>) -> Res
         root.insert("no_auth_user", user);
     }
     Ok(())
+}
+
+/// An account with its users, and the one by which the operator looks after its streams.
+fn account(cluster: &NatsCluster, account: &Account, inputs: &Inputs<'_>) -> Result<Value, Error> {
+    let mut users =
+        account.users.iter().map(|user| user_entry(user, inputs)).collect::<Result<Vec<_>, _>>()?;
+    users.push(manager(&account.name, inputs)?);
+    let mut block = Value::from([("users", users)]);
+    if cluster.jetstream().is_some()
+        && let Some(jetstream) = jetstream::account(account.jetstream.as_ref())?
+    {
+        block.insert("jetstream", jetstream);
+    }
+    Ok(block)
+}
+
+/// The operator's user in an account: it may look after streams and consumers and ask services for their figures, and neither
+/// read nor write a message.
+fn manager(account: &str, inputs: &Inputs<'_>) -> Result<Value, Error> {
+    let user = manager_user(account);
+    let Some(hash) = inputs.passwords.get(&user) else {
+        return Err(Error::Password { user, problem: "was not made".to_owned() });
+    };
+    let mut permissions = Value::map();
+    permissions.insert("publish", Value::from([("allow", MANAGER_REQUESTS.to_vec())]));
+    let subscribe = vec!["$JS.EVENT.ADVISORY.>".to_owned(), format!("{INBOX_PREFIX}.>")];
+    permissions.insert("subscribe", Value::from([("allow", subscribe)]));
+    let mut entry = Value::map();
+    entry.insert("user", user);
+    entry.insert("password", hash.as_str());
+    entry.insert("permissions", permissions);
+    Ok(entry)
 }
 
 /// The account of the servers themselves, with one user who may ask them and hear the answers.
@@ -285,7 +340,7 @@ fn system_account(operator: &Login) -> Value {
     Value::from([("users", vec![user])])
 }
 
-fn user(user: &User, inputs: &Inputs<'_>) -> Result<Value, Error> {
+fn user_entry(user: &User, inputs: &Inputs<'_>) -> Result<Value, Error> {
     let Some(hash) = inputs.passwords.get(&user.name) else {
         return Err(Error::Password { user: user.name.clone(), problem: "was not read".to_owned() });
     };
@@ -329,7 +384,10 @@ fn subject_rules(rules: &SubjectRules) -> Value {
 }
 
 /// A duration in the units that the servers know: no days, no weeks.
-fn duration(field: &'static str, text: &Duration) -> Result<String, Error> {
+///
+/// # Errors
+/// When the text is no duration.
+pub fn duration(field: &'static str, text: &Duration) -> Result<String, Error> {
     let nanos = text.parse().map_err(|source| SpecError::Duration { field, source })?.as_nanos();
     for (unit, size) in [("h", 3_600_000_000_000), ("s", 1_000_000_000), ("ms", 1_000_000), ("us", 1_000)] {
         if nanos % size == 0 {

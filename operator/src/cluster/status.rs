@@ -11,7 +11,9 @@ use super::facts::Server;
 use super::observe::Observed;
 use super::reconcile::{Outcome, Pass};
 use super::rollout::plan::Step;
+use super::storage::Claim;
 use super::{tls, verdict};
+use crate::nats::system::JetStreamReport;
 use crate::objects::secrets::text;
 
 /// Servers reported at most: twice the largest cluster, for one that shrinks.
@@ -20,6 +22,9 @@ const SERVERS_MAX: usize = 70;
 const LIST_MAX: usize = 35;
 /// A number is reported again when it moved by more than one part in this many.
 const NOISE: i64 = 20;
+
+/// Bytes in use are reported in this many steps.
+const STEPS: i64 = 100;
 
 /// The status after a pass, and the conditions that changed.
 #[must_use]
@@ -50,6 +55,8 @@ pub fn build(
         rollout: rollout(pass, observed, outcome, &old),
         scaling: scaling(pass, observed, outcome, &old),
         config: config(pass, outcome, &findings, &old),
+        jetstream: jetstream(pass, &observed.servers),
+        volumes: volumes(pass, observed),
         certificates,
         last_handled_reconcile_at: pass.cluster.annotation(crd::annotation::RECONCILE_AT).map(str::to_owned),
         conditions,
@@ -255,6 +262,42 @@ fn config(
         },
         pending_since,
     })
+}
+
+/// What all servers hold; `None` without JetStream, and what was known before while none answers.
+fn jetstream(pass: &Pass<'_>, servers: &[Server]) -> Option<report::JetStreamStatus> {
+    pass.cluster.jetstream()?;
+    let answers: Vec<&JetStreamReport> = servers
+        .iter()
+        .filter_map(|server| server.report.as_ref().and_then(|report| report.jetstream.as_ref()))
+        .collect();
+    if answers.is_empty() {
+        return pass.cluster.status.as_ref().and_then(|status| status.jetstream.clone());
+    }
+    let mut sum = report::JetStreamStatus::default();
+    for answer in answers {
+        sum.streams += answer.streams;
+        sum.consumers += answer.consumers;
+        for (usage, (used, limit)) in [(&mut sum.storage, answer.storage), (&mut sum.memory, answer.memory)] {
+            let step = (limit / STEPS).max(1);
+            usage.used += used / step * step;
+            usage.limit += limit;
+        }
+    }
+    Some(sum)
+}
+
+fn volumes(pass: &Pass<'_>, observed: &Observed) -> Vec<report::Volume> {
+    if pass.cluster.jetstream().is_none() {
+        return Vec::new();
+    }
+    let volume = |claim: &Claim| report::Volume {
+        claim: claim.name.clone(),
+        requested: claim.requested.clone(),
+        capacity: claim.capacity.clone(),
+        state: claim.state().to_owned(),
+    };
+    observed.claims.iter().take(SERVERS_MAX).map(volume).collect()
 }
 
 fn certificates(observed: &Observed) -> Vec<report::Certificate> {

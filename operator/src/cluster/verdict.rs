@@ -12,10 +12,12 @@ use super::rollout::plan::Step;
 use super::status::count;
 use super::tls;
 
+mod jetstream;
+
 /// How long a server may take to see a new file before the message says so.
 const RELOAD_PATIENCE: SignedDuration = SignedDuration::from_mins(3);
 
-fn finding(
+pub(super) fn finding(
     type_: &'static str,
     status: impl Into<Status>,
     reason: &'static str,
@@ -41,10 +43,14 @@ pub fn findings(
         Some(error) => finding("Reconciled", false, error.reconciled_reason(), error.to_string()),
     };
     let stalled = stalled(outcome);
-    let ready = ready(pass, observed, outcome, (&available, &progressing, &applied, &stalled));
+    let jetstream = jetstream::healthy(pass, observed);
+    let ready =
+        ready(pass, observed, outcome, (&available, &progressing, &applied, &stalled), jetstream.as_ref());
     let mut all = vec![ready, reconciled, stalled, available, progressing];
     all.extend(applied);
     all.push(valid);
+    all.extend(jetstream);
+    all.extend(jetstream::expanded(pass, outcome));
     let was_paused =
         pass.cluster.status.as_ref().is_some_and(|s| conditions::find(&s.conditions, "Paused").is_some());
     if pass.cluster.paused() {
@@ -92,6 +98,7 @@ fn progressing(pass: &Pass<'_>, observed: &Observed, outcome: &Outcome) -> Findi
             "RollingUpdate" => finding("Progressing", true, "RollingUpdate", "held up"),
             "ScalingUp" => finding("Progressing", true, "ScalingUp", "held up"),
             "ScalingDown" => finding("Progressing", true, "ScalingDown", "held up"),
+            "RecreatingStatefulSet" => finding("Progressing", true, "RecreatingStatefulSet", "held up"),
             "RolloutStalled" => finding("Progressing", false, "RolloutStalled", "held up"),
             _ => finding("Progressing", false, "Idle", "nothing is under way"),
         };
@@ -105,6 +112,14 @@ fn progressing(pass: &Pass<'_>, observed: &Observed, outcome: &Outcome) -> Findi
             true,
             "ScalingDown",
             format!("{leaving} is leaving; {there} servers, {wanted} wanted"),
+        );
+    }
+    if outcome.recreating {
+        return finding(
+            "Progressing",
+            true,
+            "RecreatingStatefulSet",
+            "the StatefulSet is made anew for its claims; servers keep running",
         );
     }
     let outdated = outcome
@@ -244,6 +259,7 @@ fn ready(
     observed: &Observed,
     outcome: &Outcome,
     (available, progressing, applied, stalled): (&Finding, &Finding, &Option<Finding>, &Finding),
+    jetstream: Option<&Finding>,
 ) -> Finding {
     if pass.cluster.paused() {
         return finding("Ready", Status::Unknown, "Paused", "the cluster is not looked after");
@@ -271,6 +287,11 @@ fn ready(
     let wanted = pass.cluster.desired_replicas();
     if count(&observed.servers, Server::is_ready) != wanted {
         return finding("Ready", false, "Degraded", available.message.clone());
+    }
+    // A store that is nearly full still works; what to do about it stands in its own condition.
+    if let Some(ill) = jetstream.filter(|found| found.status == Status::False && found.reason != "StorageLow")
+    {
+        return finding("Ready", false, "Degraded", ill.message.clone());
     }
     finding(
         "Ready",
@@ -359,6 +380,7 @@ mod tests {
             authority: None,
             certificates: Vec::new(),
             service: None,
+            claims: Vec::new(),
         };
         let findings = findings(&pass, &observed, &outcome, &[]);
         let word = |finding: &Finding| format!("{} {}", finding.status.as_str(), finding.reason);

@@ -1,7 +1,7 @@
 //! Requests to one server through the system account: what it is, and to read its configuration again.
 
 use api::event::ServerApiResponse;
-use api::monitor::{Empty, Varz};
+use api::monitor::{Empty, HealthStatus, Jsz, Varz};
 use serde::de::DeserializeOwned;
 
 use super::client::{Connection, Error, Target};
@@ -20,6 +20,23 @@ pub struct Report {
     pub connections: i64,
     /// Route connections.
     pub routes: i64,
+    /// What it said about JetStream; `None` when it has none or was not asked.
+    pub jetstream: Option<JetStreamReport>,
+}
+
+/// What a server said about JetStream.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct JetStreamReport {
+    /// Streams of all accounts.
+    pub streams: i64,
+    /// Their consumers.
+    pub consumers: i64,
+    /// Bytes of streams in files: in use, and allowed.
+    pub storage: (i64, i64),
+    /// Bytes of streams in memory: in use, and allowed.
+    pub memory: (i64, i64),
+    /// What its health check found, in its own words; `None` when it is well.
+    pub trouble: Option<String>,
 }
 
 /// What came of a reload.
@@ -38,6 +55,27 @@ pub enum Reloaded {
 pub async fn look(target: &Target) -> Result<Report, Error> {
     let mut connection = Connection::open(target, INBOX_PREFIX).await?;
     report(&mut connection).await
+}
+
+/// Asks a server about its JetStream; `None` when it has none.
+async fn jetstream(connection: &mut Connection) -> Result<Option<JetStreamReport>, Error> {
+    let answer = ask::<Jsz>(connection, "JSZ").await?;
+    let Some(jsz) = answer.data.document().filter(|jsz| !jsz.disabled) else {
+        return Ok(None);
+    };
+    let answer = ask::<HealthStatus>(connection, "HEALTHZ").await?;
+    let Some(health) = answer.data.document() else {
+        return Err(Error::Protocol("HEALTHZ without data".to_owned()));
+    };
+    let signed = |bytes: u64| i64::try_from(bytes).unwrap_or(i64::MAX);
+    Ok(Some(JetStreamReport {
+        streams: jsz.streams,
+        consumers: jsz.consumers,
+        storage: (signed(jsz.stats.storage), jsz.config.max_storage),
+        memory: (signed(jsz.stats.memory), jsz.config.max_memory),
+        trouble: (health.status_code != 200)
+            .then(|| if health.error.is_empty() { health.status.clone() } else { health.error.clone() }),
+    }))
 }
 
 /// Lets a server read its configuration again, and asks what it runs then.
@@ -63,7 +101,10 @@ async fn report(connection: &mut Connection) -> Result<Report, Error> {
     let Some(varz) = answer.data.document() else {
         return Err(Error::Protocol("VARZ without data".to_owned()));
     };
+    // A server with JetStream shows its settings there.
+    let jetstream = if varz.jetstream.config.is_some() { jetstream(connection).await? } else { None };
     Ok(Report {
+        jetstream,
         server_id: varz.server_id,
         version: varz.version,
         config_hash: varz.metadata.get(HASH_KEY).cloned(),

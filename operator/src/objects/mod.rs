@@ -5,3 +5,4 @@ pub mod policies;
 pub mod secrets;
 pub mod services;
 pub mod stateful_set;
+pub mod storage;

@@ -22,6 +22,7 @@ use kube::api::ObjectMeta;
 use super::identity::Identity;
 use super::secrets::CONFIG_KEY;
 use super::services::{CLIENT_PORT, CLUSTER_PORT, MONITOR_PORT, service_account_name};
+use super::storage;
 use crate::cluster::files::{self, TlsFiles};
 
 /// Name of the server's container.
@@ -46,6 +47,8 @@ pub struct Inputs<'a> {
     pub restart_hash: &'a str,
     /// Where each listener's certificate comes from.
     pub tls: &'a [TlsFiles],
+    /// Size of the claims, when it is not that of the spec.
+    pub claim_size: Option<&'a str>,
 }
 
 /// The StatefulSet of a cluster.
@@ -66,6 +69,8 @@ pub fn build(identity: &Identity, cluster: &NatsCluster, inputs: &Inputs<'_>) ->
             revision_history_limit: Some(5),
             selector: LabelSelector { match_labels: Some(identity.selector()), ..LabelSelector::default() },
             template: template(identity, cluster, inputs),
+            volume_claim_templates: storage::claim_templates(identity, cluster, inputs.claim_size),
+            persistent_volume_claim_retention_policy: storage::retention(cluster),
             ..StatefulSetSpec::default()
         }),
         ..StatefulSet::default()
@@ -97,7 +102,7 @@ fn pod(identity: &Identity, cluster: &NatsCluster, inputs: &Inputs<'_>) -> PodSp
     let pull_secrets = spec.image.as_ref().map(|image| image.pull_secrets.clone()).unwrap_or_default();
     PodSpec {
         containers: vec![container(cluster, inputs)],
-        volumes: Some(volumes(identity, inputs.tls)),
+        volumes: Some(volumes(identity, cluster, inputs.tls)),
         service_account_name: Some(service_account_name(identity, cluster)),
         automount_service_account_token: Some(false),
         enable_service_links: Some(false),
@@ -177,11 +182,16 @@ fn container(cluster: &NatsCluster, inputs: &Inputs<'_>) -> Container {
         liveness_probe: Some(probe("/healthz?js-server-only=true", (30, 6, 5))),
         resources: Some(resources(cluster)),
         security_context: Some(spec.container_security_context.clone().unwrap_or_else(restricted_container)),
-        volume_mounts: Some(vec![
-            mount("config", files::FOLDER, true),
-            mount("run", "/var/run/nats", false),
-            mount("tmp", "/tmp", false),
-        ]),
+        volume_mounts: Some(
+            [
+                mount("config", files::FOLDER, true),
+                mount("run", "/var/run/nats", false),
+                mount("tmp", "/tmp", false),
+            ]
+            .into_iter()
+            .chain(storage::mount(cluster))
+            .collect(),
+        ),
         ..Container::default()
     }
 }
@@ -221,7 +231,7 @@ fn resources(cluster: &NatsCluster) -> ResourceRequirements {
 }
 
 /// One projected volume for configuration and certificates, so that a pod sees them change together.
-fn volumes(identity: &Identity, tls: &[TlsFiles]) -> Vec<Volume> {
+fn volumes(identity: &Identity, cluster: &NatsCluster, tls: &[TlsFiles]) -> Vec<Volume> {
     let secret = |name: String, items: Vec<(String, String)>| VolumeProjection {
         secret: Some(SecretProjection {
             name,
@@ -237,7 +247,7 @@ fn volumes(identity: &Identity, tls: &[TlsFiles]) -> Vec<Volume> {
         empty_dir: Some(EmptyDirVolumeSource::default()),
         ..Volume::default()
     };
-    vec![
+    let mut volumes = vec![
         Volume {
             name: "config".to_owned(),
             projected: Some(ProjectedVolumeSource { default_mode: Some(FILE_MODE), sources: Some(sources) }),
@@ -245,7 +255,9 @@ fn volumes(identity: &Identity, tls: &[TlsFiles]) -> Vec<Volume> {
         },
         empty("run"),
         empty("tmp"),
-    ]
+    ];
+    volumes.extend(storage::ephemeral_volume(cluster));
+    volumes
 }
 
 fn restricted_pod() -> PodSecurityContext {

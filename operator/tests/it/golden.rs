@@ -8,8 +8,10 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use ::crd::NatsCluster;
+use ::crd::nats_cluster::sizes::sizes;
+use operator::cluster::credentials::manager_user;
 use operator::cluster::render::{self, Inputs, Login, RouteLogin};
-use operator::cluster::{config_check, files};
+use operator::cluster::{config_check, files, jetstream};
 use operator::objects::identity::Identity;
 use operator::objects::{policies, services, stateful_set};
 use serde::Serialize;
@@ -39,8 +41,17 @@ fn sample(name: &str) -> (Identity, NatsCluster) {
 fn check(name: &str) {
     let (identity, cluster) = sample(name);
     let users = cluster.spec.auth.accounts.iter().flat_map(|account| &account.users);
-    let passwords: BTreeMap<String, String> =
-        users.map(|user| (user.name.clone(), format!("bcrypt of {}", user.name))).collect();
+    let managers = cluster.spec.auth.accounts.iter().map(|account| manager_user(&account.name));
+    let passwords: BTreeMap<String, String> = users
+        .map(|user| user.name.clone())
+        .chain(managers)
+        .map(|user| (user.clone(), format!("bcrypt of {user}")))
+        .collect();
+    let jetstream = cluster.jetstream().map(|settings| jetstream::Inputs {
+        sizes: sizes(&cluster.spec, settings, None).unwrap(),
+        key: Some("the \"key\"".to_owned()),
+        previous_key: Some("the key before".to_owned()),
+    });
     let tls = files::tls(&identity, &cluster);
     let routes = cluster
         .spec
@@ -62,6 +73,7 @@ fn check(name: &str) {
             routes: routes.as_ref(),
             tls: &tls,
             certificates_hash: "c",
+            jetstream: jetstream.as_ref(),
         },
     )
     .unwrap();
@@ -74,6 +86,7 @@ fn check(name: &str) {
         image: image.as_deref().unwrap_or("myelin/broker:test"),
         restart_hash: "r",
         tls: &tls,
+        claim_size: None,
     };
     let mut text = String::new();
     document(&mut text, &stateful_set::build(&identity, &cluster, &inputs));
@@ -102,4 +115,14 @@ fn a_cluster_that_sets_everything() {
 #[test]
 fn an_open_cluster() {
     check("open");
+}
+
+#[test]
+fn a_server_with_streams() {
+    check("streams");
+}
+
+#[test]
+fn a_server_with_streams_and_all_their_settings() {
+    check("streams-everything");
 }

@@ -4,6 +4,7 @@ use kube::KubeSchema;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::jetstream::AccountJetStream;
 use crate::common::{Duration, SecretKeyRef};
 
 /// How clients prove who they are.
@@ -17,7 +18,7 @@ pub enum AuthMode {
 }
 
 /// Who may connect.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]
 #[x_kube(
     validation = Rule::new("self.mode != 'None' || self.allowAnonymous")
@@ -61,7 +62,7 @@ fn default_system_account() -> String {
 }
 
 /// A subject space and the users who see it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Account {
     /// Name of the account.
@@ -72,6 +73,9 @@ pub struct Account {
     #[schemars(length(max = 256))]
     #[x_kube(merge_strategy = ListMerge::Map(vec!["name".into()]))]
     pub users: Vec<User>,
+    /// What the account may use of JetStream, when the cluster has it. Everything when unset.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub jetstream: Option<AccountJetStream>,
 }
 
 /// Somebody who may connect.

@@ -4,8 +4,10 @@
 //! Kubernetes refuses it today.
 
 pub mod auth;
+pub mod jetstream;
 pub mod listeners;
 pub mod pod;
+pub mod sizes;
 pub mod status;
 pub mod validate;
 
@@ -20,7 +22,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::common::Resources;
+use crate::jetstream::account::AllowedNamespaces;
 use auth::Auth;
+use jetstream::{JetStream, Storage};
 use listeners::{Clients, Monitoring, Routes, Service};
 use pod::{DeletionPolicy, Disruption, Image, LameDuck, Metadata, ServiceAccount, Update};
 pub use status::NatsClusterStatus;
@@ -55,6 +59,7 @@ pub const REPLICAS_MAX: i32 = 35;
     printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp"),
     printcolumn(name = "Config", type_ = "string", json_path = ".status.config.appliedHash", priority = 1),
     printcolumn(name = "Image", type_ = "string", json_path = ".status.image.desired", priority = 1),
+    printcolumn(name = "JetStream", type_ = "string", json_path = r#".status.conditions[?(@.type=="JetStreamHealthy")].reason"#, priority = 1),
     validation = Rule::new("self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$') && size(self.metadata.name) <= 40")
         .message("choose a metadata.name of at most 40 lower-case letters, digits and dashes that starts with a letter: Services and pods are named after it")
 )]
@@ -67,7 +72,17 @@ pub const REPLICAS_MAX: i32 = 35;
     validation = Rule::new("self.auth.mode != 'Config' || (has(self.auth.accounts) && self.auth.accounts.exists(a, has(a.users) && size(a.users) > 0))")
         .message("nobody could connect: add an account with a user to auth.accounts, or let everybody in with auth.mode None and auth.allowAnonymous true"),
     validation = Rule::new("!has(self.clients.noAuthUser) || self.auth.allowAnonymous")
-        .message("clients.noAuthUser lets clients in without a password: set auth.allowAnonymous to true as well, or remove noAuthUser")
+        .message("clients.noAuthUser lets clients in without a password: set auth.allowAnonymous to true as well, or remove noAuthUser"),
+    validation = Rule::new("!has(self.jetstream) || !self.jetstream.enabled || self.replicas == 1")
+        .message("JetStream does not replicate streams in this version: set replicas to 1, or remove jetstream"),
+    validation = Rule::new("!has(oldSelf.jetstream) || !has(self.jetstream) || has(self.storage.ephemeral) == has(oldSelf.storage.ephemeral)")
+        .message("storage cannot change between a volume and ephemeral space while there is JetStream, because messages would be lost: remove jetstream first, or create a new NatsCluster"),
+    validation = Rule::new("!has(oldSelf.jetstream) || !has(self.jetstream) || has(self.storage.ephemeral) || has(oldSelf.storage.ephemeral) || quantity(has(self.storage.volume) ? self.storage.volume.size : '10Gi').compareTo(quantity(has(oldSelf.storage.volume) ? oldSelf.storage.volume.size : '10Gi')) >= 0")
+        .message("a volume cannot shrink: set storage.volume.size to the old size or more (10Gi when it was unset)"),
+    validation = Rule::new("!has(oldSelf.jetstream) || !has(self.jetstream) || has(self.storage.ephemeral) || has(oldSelf.storage.ephemeral) || (has(self.storage.volume) && has(self.storage.volume.storageClassName) ? self.storage.volume.storageClassName : '') == (has(oldSelf.storage.volume) && has(oldSelf.storage.volume.storageClassName) ? oldSelf.storage.volume.storageClassName : '')")
+        .message("storage.volume.storageClassName cannot change while there is JetStream: restore the old value, or create a new NatsCluster"),
+    validation = Rule::new("!has(oldSelf.jetstream) || !has(oldSelf.jetstream.encryption) || !has(self.jetstream) || has(self.jetstream.encryption)")
+        .message("jetstream.encryption cannot be removed, because what is stored could not be read any more: restore it")
 )]
 pub struct NatsClusterSpec {
     /// Number of servers.
@@ -101,9 +116,21 @@ pub struct NatsClusterSpec {
     #[serde(default)]
     pub monitoring: Monitoring,
 
+    /// Streams. None unless the section is there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub jetstream: Option<JetStream>,
+
+    /// Where servers keep streams.
+    #[serde(default)]
+    pub storage: Storage,
+
     /// Who may connect.
     #[serde(default)]
     pub auth: Auth,
+
+    /// Namespaces whose streams, consumers and buckets may name this cluster. Only this one when unset.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub allowed_namespaces: Option<AllowedNamespaces>,
 
     /// The Service in front of the client port.
     #[serde(default)]
@@ -220,6 +247,12 @@ impl NatsCluster {
     #[must_use]
     pub const fn desired_replicas(&self) -> i32 {
         if self.spec.hibernate { 0 } else { self.spec.replicas }
+    }
+
+    /// The settings of JetStream; `None` when servers keep no streams.
+    #[must_use]
+    pub fn jetstream(&self) -> Option<&JetStream> {
+        self.spec.jetstream.as_ref().filter(|jetstream| jetstream.enabled)
     }
 
     /// An annotation of the object.

@@ -44,6 +44,14 @@ pub struct NatsClusterStatus {
     #[schemars(length(max = 70))]
     #[x_kube(merge_strategy = ListMerge::Map(vec!["name".into()]))]
     pub servers: Vec<Server>,
+    /// What JetStream holds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub jetstream: Option<JetStreamStatus>,
+    /// Volumes of the servers.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 70))]
+    #[x_kube(merge_strategy = ListMerge::Map(vec!["claim".into()]))]
+    pub volumes: Vec<Volume>,
     /// A replacement of servers that is under way.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rollout: Option<Rollout>,
@@ -211,4 +219,51 @@ pub struct Certificate {
     /// When it ends.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub not_after: Option<Time>,
+}
+
+/// What JetStream holds. Bytes move in steps of a hundredth of their limit, so that a busy cluster is not written all the time.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct JetStreamStatus {
+    /// Number of streams.
+    #[serde(default)]
+    pub streams: i64,
+    /// Number of consumers.
+    #[serde(default)]
+    pub consumers: i64,
+    /// Bytes of streams in files.
+    #[serde(default)]
+    pub storage: Usage,
+    /// Bytes of streams in memory.
+    #[serde(default)]
+    pub memory: Usage,
+}
+
+/// Bytes in use.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Usage {
+    /// Bytes that are used.
+    #[serde(default)]
+    pub used: i64,
+    /// Bytes that may be used.
+    #[serde(default)]
+    pub limit: i64,
+}
+
+/// The volume of a server.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Volume {
+    /// Name of its claim.
+    pub claim: String,
+    /// Size that is asked for.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub requested: String,
+    /// Size that there is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub capacity: Option<String>,
+    /// `Bound`, `Pending`, `Resizing`, `FileSystemPending` or `Lost`.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub state: String,
 }

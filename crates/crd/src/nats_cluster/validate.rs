@@ -6,9 +6,9 @@ use std::collections::BTreeSet;
 
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 
-use super::NatsClusterSpec;
 use super::auth::{AuthMode, Permissions, SubjectRules};
-use crate::common::{Duration, DurationError};
+use super::{NatsClusterSpec, sizes};
+use crate::common::{Duration, DurationError, quantity_bytes};
 
 /// Why a spec cannot be acted on. Each text says what to change.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -77,7 +77,46 @@ pub enum SpecError {
         /// The value.
         seconds: i64,
     },
+    /// There is no replication yet.
+    #[error(
+        "replicas is {replicas}: JetStream does not replicate streams in this version: set replicas to 1, or remove jetstream"
+    )]
+    JetStreamReplicas {
+        /// Servers asked for.
+        replicas: i32,
+    },
+    /// Streams in memory would not fit.
+    #[error(
+        "jetstream.memoryStore.maxSize is {bytes} bytes, more than 75 percent of resources.limits.memory ({limit} bytes): make it smaller or the limit larger"
+    )]
+    MemoryStoreTooLarge {
+        /// Bytes asked for.
+        bytes: i64,
+        /// Memory of a server.
+        limit: i64,
+    },
+    /// Streams in files would not fit.
+    #[error(
+        "jetstream.fileStore.maxSize is {bytes} bytes, more than 95 percent of the volume ({volume} bytes): make storage.volume.size larger, or leave it unset"
+    )]
+    FileStoreTooLarge {
+        /// Bytes asked for.
+        bytes: i64,
+        /// Size of the volume.
+        volume: i64,
+    },
+    /// The operator has users of its own.
+    #[error(
+        "auth.accounts: `{user}`: names that begin with {RESERVED_USER} are the operator's: choose another name"
+    )]
+    ReservedUser {
+        /// The name.
+        user: String,
+    },
 }
+
+/// Beginning of the names of the operator's own users.
+pub const RESERVED_USER: &str = "myelin-operator";
 
 /// Bytes of an amount: a whole number, or a quantity with a decimal or binary suffix.
 ///
@@ -88,28 +127,7 @@ pub fn bytes(field: &'static str, amount: &IntOrString) -> Result<i64, SpecError
         IntOrString::Int(number) => return Ok(i64::from(*number)),
         IntOrString::String(text) => text,
     };
-    parse_bytes(text).ok_or_else(|| SpecError::Size { field, text: text.clone() })
-}
-
-fn parse_bytes(text: &str) -> Option<i64> {
-    const SUFFIXES: [(&str, i64); 8] = [
-        ("Ki", 1 << 10),
-        ("Mi", 1 << 20),
-        ("Gi", 1 << 30),
-        ("Ti", 1 << 40),
-        ("k", 1_000),
-        ("M", 1_000_000),
-        ("G", 1_000_000_000),
-        ("T", 1_000_000_000_000),
-    ];
-    let (number, factor) = SUFFIXES
-        .iter()
-        .find_map(|(suffix, factor)| text.strip_suffix(suffix).map(|number| (number, *factor)))
-        .unwrap_or((text, 1));
-    if number.is_empty() || !number.bytes().all(|b| b.is_ascii_digit()) {
-        return None;
-    }
-    number.parse::<i64>().ok()?.checked_mul(factor)
+    quantity_bytes(text).ok_or_else(|| SpecError::Size { field, text: text.clone() })
 }
 
 /// Checks a spec as far as that is possible without looking at other objects.
@@ -120,6 +138,7 @@ pub fn validate(spec: &NatsClusterSpec) -> Result<(), SpecError> {
     check_durations(spec)?;
     check_sizes(spec)?;
     check_users(spec)?;
+    sizes::validate(spec)?;
     for account in &spec.routes.accounts {
         if !spec.auth.accounts.iter().any(|a| a.name == *account) {
             return Err(SpecError::UnknownRouteAccount { account: account.clone() });
@@ -181,6 +200,9 @@ fn check_users(spec: &NatsClusterSpec) -> Result<(), SpecError> {
     }
     let mut names = BTreeSet::new();
     for user in spec.auth.accounts.iter().flat_map(|account| &account.users) {
+        if user.name.starts_with(RESERVED_USER) {
+            return Err(SpecError::ReservedUser { user: user.name.clone() });
+        }
         if !names.insert(user.name.as_str()) {
             return Err(SpecError::DuplicateUser { user: user.name.clone() });
         }

@@ -15,6 +15,8 @@ pub struct Rollout<'a> {
     pub expected: &'a [String],
     /// What there is.
     pub servers: &'a [Server],
+    /// Whether servers keep streams, which have to be there again before a server counts as well.
+    pub jetstream: bool,
     /// How a person wants it.
     pub strategy: UpdateStrategy,
     /// Pod that a person named to be replaced without asking the gate.
@@ -88,6 +90,11 @@ pub fn next(rollout: &Rollout<'_>) -> Step {
     {
         return Step::Wait { waiting_for: format!("{} to become ready", server.pod) };
     }
+    if rollout.jetstream
+        && let Some(waiting_for) = fresh.iter().find_map(|server| unrecovered(server, !stale.is_empty()))
+    {
+        return Step::Wait { waiting_for };
+    }
     let Some(candidate) = candidate(&stale) else {
         return Step::Done;
     };
@@ -106,6 +113,16 @@ pub fn next(rollout: &Rollout<'_>) -> Step {
 
 fn restart(server: &Server, forced: bool) -> Step {
     Step::Restart { pod: server.pod.clone(), uid: server.uid.clone(), forced }
+}
+
+/// Why the streams of a new server are not there yet. A stream that is ill holds up the others' replacement and is told by the health
+/// of JetStream otherwise.
+fn unrecovered(server: &Server, others_wait: bool) -> Option<String> {
+    let Some(jetstream) = server.report.as_ref().and_then(|report| report.jetstream.as_ref()) else {
+        return Some(format!("{} to recover its streams", server.pod));
+    };
+    let trouble = jetstream.trouble.as_ref().filter(|_| others_wait)?;
+    Some(format!("the streams of {}: {trouble}", server.pod))
 }
 
 /// What a pod that is missing or on its way out makes everybody wait for.
@@ -138,7 +155,7 @@ fn stalled(server: &Server, rollout: &Rollout<'_>) -> Option<Step> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::nats::system::Report;
+    use crate::nats::system::{JetStreamReport, Report};
 
     const NOW: i64 = 10_000;
 
@@ -165,6 +182,7 @@ mod tests {
             revision: "new",
             expected: &expected,
             servers,
+            jetstream: false,
             strategy: UpdateStrategy::Gated,
             forced: None,
             settle: SignedDuration::from_secs(10),
@@ -241,6 +259,38 @@ mod tests {
             r.forced = Some("c-1");
         });
         assert_eq!(forced, Step::Restart { pod: "c-1".to_owned(), uid: "u-1".to_owned(), forced: true });
+    }
+
+    #[test]
+    fn streams_must_be_there_again_before_the_next_server_goes() {
+        let with = |jetstream: Option<JetStreamReport>| Server {
+            report: Some(Report { jetstream, ..Report::default() }),
+            ..server(2, "new")
+        };
+        let well = || Some(JetStreamReport::default());
+        let ill = || {
+            Some(JetStreamReport {
+                trouble: Some("a stream is ill".to_owned()),
+                ..JetStreamReport::default()
+            })
+        };
+        let step = |fresh: Server| {
+            decide(&[server(0, "old"), server(1, "old"), fresh], |rollout| rollout.jetstream = true)
+        };
+        assert_eq!(restart_of(&step(with(well()))), Some("c-1"));
+        assert_eq!(step(with(None)), Step::Wait { waiting_for: "c-2 to recover its streams".to_owned() });
+        let waiting_for = "the streams of c-2: a stream is ill".to_owned();
+        assert_eq!(step(with(ill())), Step::Wait { waiting_for });
+        // A single server has nobody behind it, and waiting would not heal it.
+        let alone = |jetstream| {
+            let servers = [with(jetstream)];
+            decide(&servers, |rollout| {
+                rollout.jetstream = true;
+                rollout.expected = &rollout.expected[2..];
+            })
+        };
+        assert_eq!(alone(ill()), Step::Done);
+        assert!(matches!(alone(None), Step::Wait { .. }));
     }
 
     #[test]
