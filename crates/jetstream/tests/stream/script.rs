@@ -2,12 +2,13 @@
 //!
 //! Commands: `stream <config>`, `pub <subject> <payload> [| header]..`, `fast <subject> <pattern> <payload> [| header]..`, `request <kind> <json>`,
 //! `consumer <config>`, `pull <consumer> <body>`, `ack <subject> <body>`, `pass <duration ms>`, `hold`, `release`, `checkpoint`, `restart`, `state`,
-//! `dump`, `limit account <bytes>`.
+//! `dump`, `limit <bytes of the account>`, `known <options>`.
 
 use std::fmt::Write as _;
 use std::path::PathBuf;
 
 use api::jetstream::consumer::ConsumerAction;
+use api::jetstream::feature::Features;
 use api::jetstream::stream::StreamConfig;
 use bytes::Bytes;
 use jetstream::Request;
@@ -189,6 +190,10 @@ impl Run {
                 let max = rest.parse().expect("bytes");
                 let tier = TierLimits { storage_bytes_max: max, ..TierLimits::default() };
                 bench.world.limits.account = AccountLimits::Flat(tier);
+            }
+            // What all servers know that may hold the stream.
+            "known" => {
+                bench.world.limits.server.features = Features::of_names(rest.split_whitespace());
             }
             "state" => out = state(bench),
             "dump" => out = dump(bench),
