@@ -52,7 +52,7 @@ async fn a_wrong_spec_is_refused_with_a_sentence_that_says_what_to_do() {
             json!({ "service": { "externalTrafficPolicy": "Local" } }),
             "needs service.type NodePort or LoadBalancer",
         ),
-        (json!({ "jetstream": { "enabled": true } }), "field not declared in schema"),
+        (json!({ "jetstreem": { "enabled": true } }), "field not declared in schema"),
         (json!({ "affinity": { "nodeAffinitty": {} } }), "field not declared in schema"),
     ] {
         let text = refusal(&world, "demo", with(good.clone(), changes.clone())).await;

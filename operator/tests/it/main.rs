@@ -11,4 +11,5 @@ mod faults;
 mod golden;
 mod lifecycle;
 mod security;
+mod storage;
 mod support;

@@ -8,12 +8,13 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use k8s_openapi::api::core::v1::{Binding, ObjectReference, Pod, Secret};
+use k8s_openapi::api::core::v1::{Binding, ObjectReference, PersistentVolumeClaim, Pod, Secret};
 use k8s_openapi::jiff::Timestamp;
 use kube::api::{DeleteParams, ListParams, ObjectMeta, Patch, PatchParams, PostParams};
 use kube::{Api, Client, ResourceExt};
 use serde_json::json;
 use tempfile::TempDir;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::process::{Child, Command};
 
 use super::LOOK;
@@ -54,14 +55,21 @@ pub(crate) struct Kubelet {
     client: Client,
     namespace: String,
     running: HashMap<String, Running>,
+    /// Folders of volumes by claim; they outlive pods.
+    volumes: HashMap<String, TempDir>,
     broker: PathBuf,
 }
 
 impl Kubelet {
     /// Runs until the task is dropped; the servers die with it.
     pub(crate) fn start(client: Client, namespace: &str) -> tokio::task::JoinHandle<()> {
-        let mut kubelet =
-            Self { client, namespace: namespace.to_owned(), running: HashMap::new(), broker: broker() };
+        let mut kubelet = Self {
+            client,
+            namespace: namespace.to_owned(),
+            running: HashMap::new(),
+            volumes: HashMap::new(),
+            broker: broker(),
+        };
         tokio::spawn(async move {
             let mut turns = tokio::time::interval(LOOK);
             loop {
@@ -76,6 +84,9 @@ impl Kubelet {
     }
 
     async fn sync(&mut self) {
+        if let Err(error) = self.sync_claims().await {
+            tracing::debug!(%error, "the stand-in for volumes goes on");
+        }
         let Ok(list) = self.pods().list(&ListParams::default()).await else {
             return;
         };
@@ -90,12 +101,28 @@ impl Kubelet {
         }
     }
 
+    /// Gives each claim a folder and lets volumes grow, as a provisioner does.
+    async fn sync_claims(&mut self) -> kube::Result<()> {
+        let claims: Api<PersistentVolumeClaim> = Api::namespaced(self.client.clone(), &self.namespace);
+        for claim in claims.list(&ListParams::default()).await?.items {
+            let name = claim.name_any();
+            self.volumes.entry(name.clone()).or_insert_with(|| TempDir::new().unwrap());
+            bind_claim(&claims, &claim).await?;
+        }
+        Ok(())
+    }
+
     async fn sync_pod(&mut self, name: &str, pod: &Pod) -> kube::Result<()> {
         if pod.spec.as_ref().is_none_or(|spec| spec.node_name.is_none()) {
             return self.bind(name).await;
         }
         if pod.metadata.deletion_timestamp.is_some() {
             return self.stop(name, pod).await;
+        }
+        let claims = pod.spec.iter().flat_map(|spec| spec.volumes.iter().flatten());
+        let mut claims = claims.filter_map(|volume| volume.persistent_volume_claim.as_ref());
+        if claims.any(|claim| !self.volumes.contains_key(&claim.claim_name)) {
+            return Ok(());
         }
         let image = pod.spec.as_ref().and_then(|spec| spec.containers[0].image.clone()).unwrap_or_default();
         if image.starts_with(BROKEN) {
@@ -166,9 +193,14 @@ impl Kubelet {
             return Ok(());
         }
         let folder = running.folder.path();
-        let volumes = pod.spec.iter().flat_map(|spec| spec.volumes.iter().flatten());
+        let volumes = || pod.spec.iter().flat_map(|spec| spec.volumes.iter().flatten());
+        let claim = volumes().find_map(|volume| volume.persistent_volume_claim.as_ref());
+        let data = match claim.and_then(|claim| self.volumes.get(&claim.claim_name)) {
+            Some(volume) => volume.path().to_owned(),
+            None => folder.join("data"),
+        };
         for source in
-            volumes.filter_map(|volume| volume.projected.as_ref()).flat_map(|p| p.sources.iter().flatten())
+            volumes().filter_map(|volume| volume.projected.as_ref()).flat_map(|p| p.sources.iter().flatten())
         {
             let Some(projection) = &source.secret else { continue };
             let secret = secrets.get(&projection.name).await?;
@@ -178,7 +210,8 @@ impl Kubelet {
                 std::fs::create_dir_all(path.parent().unwrap()).unwrap();
                 let content = match item.path.as_str() {
                     "nats.conf" => {
-                        localised(std::str::from_utf8(content).unwrap(), folder, &running.ip).into_bytes()
+                        localised(std::str::from_utf8(content).unwrap(), folder, &data, &running.ip)
+                            .into_bytes()
                     }
                     _ => content.clone(),
                 };
@@ -231,7 +264,7 @@ impl Kubelet {
             .find(|port| port.name.as_deref() == Some("monitor"))
             .map_or(8222, |port| port.container_port);
         let address = format!("{}:{port}", running.ip);
-        running.ready = tokio::net::TcpStream::connect(&address).await.is_ok();
+        running.ready = answers(&address, &readiness(pod)).await.is_some_and(|ready| ready);
         let (ready, ip, image) =
             (running.ready, running.ip.clone(), pod.spec.as_ref().unwrap().containers[0].image.clone());
         let status = json!({ "status": {
@@ -261,14 +294,55 @@ impl Kubelet {
     }
 }
 
+/// Binds a claim, and lets its volume have the size that it asks for.
+pub(crate) async fn bind_claim(
+    claims: &Api<PersistentVolumeClaim>,
+    claim: &PersistentVolumeClaim,
+) -> kube::Result<()> {
+    let name = claim.name_any();
+    let spec = claim.spec.as_ref().unwrap();
+    let requested = &spec.resources.as_ref().unwrap().requests.as_ref().unwrap()["storage"];
+    let status = claim.status.as_ref();
+    let capacity = status.and_then(|status| status.capacity.as_ref()).map(|capacity| &capacity["storage"]);
+    if capacity == Some(requested) {
+        return Ok(());
+    }
+    let parameters = PatchParams::default();
+    if spec.volume_name.is_none() {
+        let volume = json!({ "spec": { "volumeName": format!("volume-of-{name}") } });
+        claims.patch(&name, &parameters, &Patch::Merge(&volume)).await?;
+    }
+    let status = json!({ "status": { "phase": "Bound", "accessModes": spec.access_modes, "capacity": { "storage": requested } } });
+    claims.patch_status(&name, &parameters, &Patch::Merge(&status)).await.map(|_| ())
+}
+
+/// What the readiness probe of a pod asks for.
+fn readiness(pod: &Pod) -> String {
+    let container = pod.spec.as_ref().map(|spec| &spec.containers[0]);
+    let probe = container.and_then(|container| container.readiness_probe.as_ref());
+    let path = probe.and_then(|probe| probe.http_get.as_ref()).and_then(|get| get.path.clone());
+    path.unwrap_or_else(|| "/".to_owned())
+}
+
+/// Whether an address answers a request with 200; `None` when nobody is there.
+async fn answers(address: &str, path: &str) -> Option<bool> {
+    let mut stream = tokio::net::TcpStream::connect(address).await.ok()?;
+    let request = format!("GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n");
+    stream.write_all(request.as_bytes()).await.ok()?;
+    let mut answer = Vec::new();
+    stream.read_to_end(&mut answer).await.ok()?;
+    Some(answer.starts_with(b"HTTP/1.1 200"))
+}
+
 fn condition(type_: &str, holds: bool) -> serde_json::Value {
     json!({ "type": type_, "status": if holds { "True" } else { "False" }, "lastTransitionTime": Timestamp::now().to_string() })
 }
 
 /// The configuration as it works outside a pod: in another folder and on one address.
-fn localised(text: &str, folder: &Path, ip: &str) -> String {
+fn localised(text: &str, folder: &Path, data: &Path, ip: &str) -> String {
     let folder = folder.display().to_string();
     let text = text.replace("/etc/nats", &folder).replace("/var/run/nats", &folder);
+    let text = text.replace("\"/data\"", &format!("{:?}", data.display().to_string()));
     let text = text.replacen("cluster: {\n", &format!("cluster: {{\n  host: \"{ip}\"\n"), 1);
     format!("host: \"{ip}\"\n{text}")
 }
