@@ -13,11 +13,24 @@ use routing::imports::{InvalidImport, Request, Response, ServiceImport, StreamIm
 use super::deliver::Import;
 use crate::net::sink::{Account, Sink, Subscription};
 
+/// What every account may ask the system account about itself, and how many answer. The name of the account stands for
+/// `*` in what the request becomes there.
+const SYSTEM_SERVICES: [(&str, &str, Response); 4] = [
+    ("$SYS.REQ.ACCOUNT.PING.CONNZ", "$SYS.REQ.ACCOUNT.*.CONNZ", Response::Many),
+    ("$SYS.REQ.SERVER.PING.CONNZ", "$SYS.REQ.ACCOUNT.*.CONNZ", Response::Many),
+    ("$SYS.REQ.ACCOUNT.PING.STATZ", "$SYS.REQ.ACCOUNT.*.STATZ", Response::Many),
+    ("$SYS.REQ.USER.INFO", "$SYS.REQ.USER.INFO", Response::Single),
+];
+/// Numbers of exports that no configuration reaches.
+const SYSTEM_EXPORT: usize = 0xff00;
+
 /// What was built from which options, so that it can be taken back.
 #[derive(Debug, Default)]
 pub(super) struct Links {
     /// Exports and imports by account.
     from: Vec<(String, Vec<Export>, Vec<ImportOptions>)>,
+    /// All accounts.
+    names: Vec<String>,
     /// Subscriptions of services, with the accounts they are in.
     services: Vec<(Arc<Account>, Arc<Subscription>)>,
 }
@@ -35,7 +48,8 @@ impl Links {
             .iter()
             .map(|account| (account.name.clone(), account.exports.clone(), account.imports.clone()))
             .collect();
-        if from == self.from {
+        let names: Vec<String> = accounts.keys().cloned().collect();
+        if from == self.from && names == self.names {
             return;
         }
         for (name, _, _) in &self.from {
@@ -47,8 +61,35 @@ impl Links {
             account.interest.remove(account.name(), &subscription);
         }
         self.from = from;
+        self.names = names;
         for configured in &options.accounts {
             self.link(options, configured, accounts);
+        }
+        self.link_system(accounts);
+    }
+
+    /// Lets every account ask the system account about itself.
+    fn link_system(&mut self, accounts: &Accounts) {
+        let Some(system) = accounts.values().find(|account| account.is_system()) else { return };
+        for importer in accounts.values().filter(|account| !account.is_system()) {
+            for (number, (local, there, response)) in SYSTEM_SERVICES.iter().enumerate() {
+                let subject = there.replace('*', importer.name());
+                let request = Request {
+                    importer,
+                    exporter: system,
+                    subject: subject.as_bytes(),
+                    local: local.as_bytes(),
+                    export: identity(system, SYSTEM_EXPORT + number),
+                    response: *response,
+                    threshold: RESPONSE_THRESHOLD_DEFAULT,
+                    share: true,
+                };
+                let service = ServiceImport::new(&request, Sink::Import, rand::random());
+                // A name with dots or blanks makes no subject: such an account cannot ask.
+                if let Some(subscription) = service.ok().and_then(|service| subscribe(importer, service)) {
+                    self.services.push((Arc::clone(importer), subscription));
+                }
+            }
         }
     }
 

@@ -33,7 +33,14 @@ fn built() -> Option<PathBuf> {
 
 /// A command of the tool that reads no settings of the user who runs the tests.
 pub fn nats_command(tool: &Path, home: &Path) -> Command {
-    let mut command = Command::new(tool);
-    command.env_clear().env("HOME", home).env("TZ", "UTC").env("PATH", "/usr/bin:/bin").arg("--no-context");
+    let mut command = clean_command(tool, home);
+    command.arg("--no-context");
+    command
+}
+
+/// A command that knows nothing of the environment of the tests.
+pub(crate) fn clean_command(program: &Path, home: &Path) -> Command {
+    let mut command = Command::new(program);
+    command.env_clear().env("HOME", home).env("TZ", "UTC").env("PATH", "/usr/bin:/bin");
     command
 }

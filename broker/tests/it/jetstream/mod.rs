@@ -1,7 +1,7 @@
 //! JetStream on one server. What clients see is kept as transcripts, recorded from the reference and compared byte for
 //! byte (`testkit::transcript`); what needs many turns, several clients or a crash is code.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use crate::target;
 
@@ -42,6 +42,7 @@ mod snapshot_refused;
 mod stream;
 mod system;
 mod waiting;
+mod walkthrough;
 
 /// Where a transcript is.
 fn transcript(name: &str) -> PathBuf {
@@ -55,8 +56,12 @@ async fn play(file: &str, section: &str) {
 }
 
 fn check_sections(file: &str, listed: &[&str]) {
+    compare_sections(&transcript(file), listed);
+}
+
+fn compare_sections(file: &Path, listed: &[&str]) {
     let mut listed: Vec<String> = listed.iter().map(|&name| name.to_owned()).collect();
-    let mut sections = testkit::transcript::sections(&transcript(file));
+    let mut sections = testkit::transcript::sections(file);
     listed.sort();
     sections.sort();
     assert_eq!(sections, listed);

@@ -40,14 +40,17 @@
 //! file instead of comparing; do that against the reference only, and read the result.
 
 mod normal;
+mod output;
 mod script;
 mod session;
+mod walkthrough;
 
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
 use script::{Script, Step};
 use session::Session;
+pub use walkthrough::walk;
 
 use crate::target::Target;
 
@@ -62,11 +65,21 @@ static RECORDING: Mutex<()> = Mutex::new(());
 pub async fn play(target: &Target, file: &Path, section: &str) {
     let script = Script::read(file, section);
     let mut session = Session::start(target, &script.config).await;
-    if std::env::var_os(WRITE_VARIABLE).is_some_and(|value| value == "write") {
+    if is_recording() {
         record(&mut session, script, file).await;
     } else {
         compare(&mut session, &script, section).await;
     }
+}
+
+/// Whether this run writes what it sees instead of comparing.
+fn is_recording() -> bool {
+    std::env::var_os(WRITE_VARIABLE).is_some_and(|value| value == "write")
+}
+
+fn save(script: &Script, file: &Path) {
+    let _one_by_one = RECORDING.lock().unwrap_or_else(PoisonError::into_inner);
+    script.write(file);
 }
 
 /// The names of all sections of a file.
@@ -79,8 +92,7 @@ async fn record(session: &mut Session, mut script: Script, file: &Path) {
         step.expected = session.observe(step).await;
     }
     session.end().await;
-    let _one_by_one = RECORDING.lock().unwrap_or_else(PoisonError::into_inner);
-    script.write(file);
+    save(&script, file);
 }
 
 async fn compare(session: &mut Session, script: &Script, section: &str) {

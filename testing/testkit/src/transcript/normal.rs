@@ -50,7 +50,9 @@ fn replacement(rest: &str, after_word: bool) -> Option<(String, usize)> {
     for key in NUMBERS {
         if let Some(number) = rest.strip_prefix(key) {
             let number = number.trim_start_matches([' ', '-']);
-            return Some((format!("{key}<n>"), rest.len() - number.len() + digits(number)));
+            if digits(number) > 0 {
+                return Some((format!("{key}<n>"), rest.len() - number.len() + digits(number)));
+            }
         }
     }
     for (key, what) in TEXTS {
