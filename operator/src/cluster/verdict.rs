@@ -88,20 +88,23 @@ fn available(pass: &Pass<'_>, observed: &Observed) -> Finding {
     finding("Available", true, "ServersReady", message)
 }
 
+/// Nothing was decided in this pass; what was said last still describes the servers.
+fn held_up(last_reason: &str) -> Finding {
+    match last_reason {
+        "RollingUpdate" => finding("Progressing", true, "RollingUpdate", "held up"),
+        "ScalingUp" => finding("Progressing", true, "ScalingUp", "held up"),
+        "ScalingDown" => finding("Progressing", true, "ScalingDown", "held up"),
+        "RecreatingStatefulSet" => finding("Progressing", true, "RecreatingStatefulSet", "held up"),
+        "RolloutStalled" => finding("Progressing", false, "RolloutStalled", "held up"),
+        _ => finding("Progressing", false, "Idle", "nothing is under way"),
+    }
+}
+
 fn progressing(pass: &Pass<'_>, observed: &Observed, outcome: &Outcome) -> Finding {
     let old =
         pass.cluster.status.as_ref().and_then(|status| conditions::find(&status.conditions, "Progressing"));
     if outcome.error.is_some() || pass.cluster.paused() {
-        // Nothing was decided; what was said last still describes the servers.
-        let kept = old.map_or("", |condition| condition.reason.as_str());
-        return match kept {
-            "RollingUpdate" => finding("Progressing", true, "RollingUpdate", "held up"),
-            "ScalingUp" => finding("Progressing", true, "ScalingUp", "held up"),
-            "ScalingDown" => finding("Progressing", true, "ScalingDown", "held up"),
-            "RecreatingStatefulSet" => finding("Progressing", true, "RecreatingStatefulSet", "held up"),
-            "RolloutStalled" => finding("Progressing", false, "RolloutStalled", "held up"),
-            _ => finding("Progressing", false, "Idle", "nothing is under way"),
-        };
+        return held_up(old.map_or("", |condition| condition.reason.as_str()));
     }
     let wanted = pass.cluster.desired_replicas();
     let there = count(&observed.servers, |_| true);

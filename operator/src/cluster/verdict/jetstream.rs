@@ -1,7 +1,6 @@
 //! What is to be said about streams and their volumes.
 
 use crd::conditions::{self, Finding, Status};
-use crd::nats_cluster::jetstream::Volume;
 
 use super::finding;
 use crate::cluster::observe::Observed;
@@ -66,7 +65,7 @@ pub(super) fn expanded(pass: &Pass<'_>, outcome: &Outcome) -> Option<Finding> {
         }
         return verdict(true, "UpToDate", "the cluster has no volumes".to_owned());
     };
-    let size = pass.cluster.spec.storage.wanted_volume().unwrap_or_else(Volume::default).size;
+    let size = pass.cluster.spec.storage.wanted_volume().unwrap_or_default().size;
     match growth {
         Growth::Done => verdict(true, "UpToDate", format!("every volume has {size}")),
         Growth::Resizing(claims) => {
