@@ -136,9 +136,9 @@ fn replacement(before: &str, rest: &str) -> Option<(&'static str, usize)> {
     if matches!(before, "" | "[") && fits(rest, CLOCK) {
         return Some(("<clock>", CLOCK.len()));
     }
-    if rest.starts_with("2.15.") {
-        let patch = rest[5..].find(|letter: char| !letter.is_ascii_digit()).unwrap_or(rest.len() - 5);
-        return Some(("<version>", 5 + patch));
+    if let Some(patch) = rest.strip_prefix("2.15.") {
+        let digits = patch.find(|letter: char| !letter.is_ascii_digit()).unwrap_or(patch.len());
+        return Some(("<version>", rest.len() - patch.len() + digits));
     }
     let len = duration_len(rest)?;
     let measured = before.starts_with(CELL)
