@@ -10,6 +10,8 @@ use jetstream::limits::{
 };
 use store::disk::Disk;
 
+use super::memory;
+
 /// Share of the memory, and of the free space of the disk, that JetStream takes unless told otherwise.
 const SHARE_PERCENT: u64 = 75;
 /// Memory if the system does not say how much there is.
@@ -96,6 +98,7 @@ fn of_server(options: &Options, capacity: Capacity) -> ServerLimits {
         duplicate_window_max: configured.duplicate_window,
         ack_pending_max: configured.max_ack_pending.map(i64::from),
         request_batch_max: configured.max_request_batch.map(i64::from),
+        waiting_bytes_max: memory::waiting_max(options.jetstream.max_working_memory),
         consumers_default: configured.default_max_consumers.map(i64::from),
         batch: BatchLimits {
             atomic_per_stream: batch

@@ -15,6 +15,7 @@ pub mod health;
 pub mod inbox;
 pub mod limits;
 pub mod log_thread;
+pub mod memory;
 pub mod recover;
 pub mod shard;
 pub mod sinks;
@@ -102,6 +103,8 @@ pub struct Shared {
     keyring: Option<Arc<Keyring>>,
     /// Memory for blocks that were read or written lately, shared by all streams.
     cache: Arc<Cache>,
+    /// What bounds it, together with what waits for clients.
+    pub memory: memory::WorkingMemory,
 }
 
 /// JetStream as the server holds it.
@@ -256,6 +259,7 @@ impl JetStream {
             let mut capacity = shared.capacity.lock();
             *capacity = capacity.reloaded(options);
         }
+        shared.memory.resize(options.jetstream.max_working_memory);
         accounts::apply(shared, options);
         accounts::serve(shared, options);
     }

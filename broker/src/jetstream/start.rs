@@ -25,6 +25,7 @@ use super::health::{Health, Progress};
 use super::inbox::{Bounds, Inbox};
 use super::limits::{self, Capacity};
 use super::log_thread::{self, Batch, Log, Record, SyncPolicy};
+use super::memory::WorkingMemory;
 use super::recover::{self, GroupLog, StartError};
 use super::shard::{Call, Input, Shard, StreamSpec};
 use super::workers::Workers;
@@ -35,8 +36,6 @@ use crate::server::Server;
 const DIRECTORY: &str = "jetstream";
 /// Name of the catalogue's file.
 const CATALOGUE: &str = "catalogue";
-/// Memory for blocks of all streams that were read or written lately.
-const CACHE_BYTES: usize = 256 << 20;
 /// How often progress is looked at, and how often it is told.
 const PROGRESS_POLL: Duration = Duration::from_millis(5);
 const PROGRESS_TOLD: Duration = Duration::from_secs(2);
@@ -172,6 +171,7 @@ fn share(server: &Arc<Server>, options: &Options, parts: Parts) -> Result<Shared
         messages: options.jetstream.max_buffered_messages as usize,
         bytes: usize::try_from(options.jetstream.max_buffered_bytes).unwrap_or(usize::MAX),
     };
+    let memory = WorkingMemory::new(options.jetstream.max_working_memory);
     Ok(Shared {
         server: Arc::clone(server),
         directory: Directory::default(),
@@ -188,7 +188,8 @@ fn share(server: &Arc<Server>, options: &Options, parts: Parts) -> Result<Shared
         disk,
         dir,
         keyring,
-        cache: Arc::new(Cache::new(CACHE_BYTES)),
+        cache: Arc::new(Cache::new(memory.cache_max(0))),
+        memory,
     })
 }
 

@@ -49,6 +49,7 @@ pub fn jsz(server: &Server, options: &JszOptions) -> Result<Jsz, PageError> {
     page.stats = stats(shared);
     page.config = config(shared, &server.options());
     page.limits = Some(limits(&server.options()));
+    page.working_memory = Some(shared.working_memory());
     page.streams = entries.iter().map(|entry| entry.streams.read().len() as i64).sum();
     page.consumers = entries.iter().map(|entry| consumers(entry)).sum();
     if options.raft {

@@ -278,6 +278,12 @@ impl Differ {
             &to.max_buffered_messages,
         );
         self.compare(
+            "jetstream.max_working_memory",
+            "JetStreamMaxWorkingMemory",
+            &from.max_working_memory,
+            &to.max_working_memory,
+        );
+        self.compare(
             "jetstream.request_queue_limit",
             "JetStreamRequestQueueLimit",
             &from.request_queue_limit,

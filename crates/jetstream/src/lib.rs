@@ -14,6 +14,7 @@ pub mod request;
 pub mod snapshot;
 pub mod source;
 pub mod stream;
+mod waiting;
 
 pub use outside::Outside;
 pub use request::{Request, Response, Token};

@@ -11,6 +11,8 @@ use std::time::Duration;
 use api::jetstream::feature::Features;
 use api::jetstream::stream::Storage;
 
+pub use crate::waiting::Waiting;
+
 /// Most replicas of a stream, hence the number of tiers.
 pub const REPLICAS_MAX: usize = 5;
 
@@ -55,6 +57,8 @@ pub struct ServerLimits {
     pub request_batch_max: Option<i64>,
     /// `max_consumers` of a stream that does not say.
     pub consumers_default: Option<i64>,
+    /// Memory for what waits for clients, in bytes.
+    pub waiting_bytes_max: u64,
     /// Batches.
     pub batch: BatchLimits,
     /// Options beyond the reference that all servers know which may hold a replica of a stream.
@@ -70,6 +74,7 @@ impl Default for ServerLimits {
             ack_pending_max: None,
             request_batch_max: None,
             consumers_default: None,
+            waiting_bytes_max: u64::MAX,
             batch: BatchLimits::default(),
             features: Features::OWN,
         }
@@ -245,6 +250,8 @@ pub struct ServerUsage {
     pub atomic_batches: AtomicI64,
     /// Open fast batches.
     pub fast_batches: AtomicI64,
+    /// Memory for what waits for clients.
+    pub waiting: Waiting,
 }
 
 /// What the streams of one account with the same number of replicas use.
@@ -304,6 +311,11 @@ impl Limits {
             self.account_usage.used(storage)
         };
         used.saturating_add(size.saturating_mul(replicas as u64)) > max
+    }
+
+    /// Is the memory for what waits used up?
+    pub fn waiting_exceeded(&self) -> bool {
+        self.server_usage.waiting.bytes() >= self.server.waiting_bytes_max
     }
 
     /// Would `size` more bytes exceed what the server may hold?

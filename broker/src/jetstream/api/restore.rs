@@ -124,7 +124,7 @@ async fn receive(ctx: Ctx, wanted: (StreamRequest, Asset), place: (RestorePlace,
         }
     }
     if let Some(reply) = reply {
-        let info = result.map(super::stream::info_of);
+        let info = result.map(|answer| super::stream::info_of(&shared, answer));
         let document = info.map(|info| response::StreamCreate { info, did_create: false });
         answer(&mut outgoing, &account, &reply, document);
     }

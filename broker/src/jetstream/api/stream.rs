@@ -9,13 +9,14 @@ use api::jetstream::cluster::ClusterInfo;
 use api::jetstream::metadata;
 use api::jetstream::request::{MsgDelete, MsgGet, Purge, StreamInfoDetails};
 use api::jetstream::response::{self, Paged, SUBJECTS_LIMIT};
-use api::jetstream::stream::StreamInfo;
+use api::jetstream::stream::{Storage, StreamInfo};
+use config::options::SyncMode;
 use jetstream::{Request, Response};
 
 use super::Ctx;
-use crate::jetstream::advise;
 use crate::jetstream::catalogue::{CatalogueRequest, Wanted};
 use crate::jetstream::shard::{Input, Outgoing, Respond};
+use crate::jetstream::{Shared, advise};
 use crate::server::COMPATIBLE_VERSION;
 
 pub(super) fn create(ctx: Ctx, outgoing: &mut Outgoing, name: &str) {
@@ -27,10 +28,11 @@ pub(super) fn create(ctx: Ctx, outgoing: &mut Outgoing, name: &str) {
     change(ctx, wanted, Action::Create, name.to_owned(), |ctx, outgoing, result| {
         let document = |answer| {
             // Only this answer does not tell the domain.
-            let info = info_of(answer).map(|info| StreamInfo { domain: String::new(), ..info });
+            let info = info_of(&ctx.shared, answer).map(|info| StreamInfo { domain: String::new(), ..info });
             response::StreamCreate { info, did_create: true }
         };
-        ctx.answer(outgoing, result.map(document));
+        let result = result.map(document);
+        ctx.answer(outgoing, result);
     });
 }
 
@@ -41,7 +43,8 @@ pub(super) fn update(ctx: Ctx, outgoing: &mut Outgoing, name: &str) {
     };
     let wanted = Wanted::Update { name: name.into(), request: Box::new(request) };
     change(ctx, wanted, Action::Modify, name.to_owned(), |ctx, outgoing, result| {
-        ctx.answer(outgoing, result.map(|answer| response::StreamUpdate { info: info_of(answer) }));
+        let result = result.map(|answer| response::StreamUpdate { info: info_of(&ctx.shared, answer) });
+        ctx.answer(outgoing, result);
     });
 }
 
@@ -76,16 +79,22 @@ fn change(
     keeper.push(Input::Catalogue(Box::new(CatalogueRequest { account, wanted, respond })));
 }
 
-pub(super) fn info_of(answer: Response) -> Option<StreamInfo> {
+pub(super) fn info_of(shared: &Shared, answer: Response) -> Option<StreamInfo> {
     match answer {
-        Response::Stream(info) | Response::StreamPage { info, .. } => Some(with_version(*info)),
+        Response::Stream(info) | Response::StreamPage { info, .. } => Some(with_server(shared, *info)),
         _ => None,
     }
 }
 
-/// The info with what this server is in the metadata; it is not stored there.
-pub(super) fn with_version(mut info: StreamInfo) -> StreamInfo {
-    info.config.metadata = metadata::with_server(&info.config.metadata, COMPATIBLE_VERSION);
+/// The info with what this server is, and how safe it keeps messages, in the metadata; it is not stored there.
+fn with_server(shared: &Shared, mut info: StreamInfo) -> StreamInfo {
+    let shown = &mut info.config.metadata;
+    *shown = metadata::with_server(shown, COMPATIBLE_VERSION);
+    if let SyncMode::Interval(interval) = shared.server.options().jetstream.sync
+        && info.config.storage == Storage::File
+    {
+        shown.insert(metadata::SYNC_INTERVAL.to_owned(), config::format_duration(interval));
+    }
     info
 }
 
@@ -96,7 +105,7 @@ pub(super) fn info(ctx: Ctx, outgoing: &mut Outgoing, name: &str) {
         Err(error) => return ctx.answer::<response::StreamInfoPage>(outgoing, Err(error)),
     };
     let (offset, filtered) = (details.offset, !details.subjects_filter.is_empty());
-    let leader = ctx.shared.server.identity.name.clone();
+    let shared = Arc::clone(&ctx.shared);
     ctx.ask(&stream, Request::StreamInfo(details), move |answer| {
         let Response::StreamPage { info, subjects } = answer else {
             return response::StreamInfoPage::default();
@@ -107,7 +116,8 @@ pub(super) fn info(ctx: Ctx, outgoing: &mut Outgoing, name: &str) {
         } else {
             Paged::default()
         };
-        let mut info = with_version(*info);
+        let leader = shared.server.identity.name.clone();
+        let mut info = with_server(&shared, *info);
         info.cluster = Some(ClusterInfo { leader, ..ClusterInfo::default() });
         response::StreamInfoPage { page, info: Some(info) }
     });

@@ -37,6 +37,7 @@ impl Shard {
                 break;
             }
         }
+        self.shared.balance_memory();
     }
 
     /// What a machine left behind: messages it may deliver, commands, effects, a deadline.

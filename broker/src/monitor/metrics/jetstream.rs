@@ -287,7 +287,34 @@ fn own(text: &mut Exposition, jetstream: &JetStream, (detail, wanted): (Detail, 
     for (part, bytes) in shared.cache().bytes_by_part() {
         text.sample("myelin_jetstream_cache_bytes", &[("part", part)], bytes as f64);
     }
+    memory(text, shared);
     accounts(text, shared);
+}
+
+fn memory(text: &mut Exposition, shared: &Shared) {
+    let memory = shared.working_memory();
+    for (name, help, value) in [
+        (
+            "myelin_jetstream_working_memory_max_bytes",
+            "Bound of caches and of what waits for clients",
+            memory.max,
+        ),
+        ("myelin_jetstream_waiting_bytes", "Memory for what waits for clients", memory.waiting),
+        ("myelin_jetstream_waiting_pulls", "Pull requests that wait", memory.pull_requests),
+        ("myelin_jetstream_waiting_acks", "Messages that wait for their acknowledgement", memory.ack_pending),
+    ] {
+        text.gauge(name, help, value as f64);
+    }
+    text.counter(
+        "myelin_jetstream_pulls_refused_total",
+        "Pull requests refused because working memory was used up",
+        memory.refused as f64,
+    );
+    text.counter(
+        "myelin_jetstream_deliveries_held_total",
+        "Times that a consumer stopped to deliver because working memory was used up",
+        memory.held as f64,
+    );
 }
 
 fn log(text: &mut Exposition, shared: &Shared) {

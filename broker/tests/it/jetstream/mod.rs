@@ -24,6 +24,7 @@ macro_rules! transcripts {
 
 mod ack;
 mod api;
+mod budget;
 mod consumer;
 mod crash;
 mod dead_letters;

@@ -16,6 +16,10 @@ pub const SERVER_VERSION: &str = "_nats.ver";
 /// [`API_LEVEL`] of the answering server.
 pub const SERVER_LEVEL: &str = "_nats.level";
 
+/// In the metadata of a stream in files, where the answering server acknowledges messages before they are on stable storage: how long after.
+/// No other server has this name.
+pub const SYNC_INTERVAL: &str = "_myelin.sync_interval";
+
 /// Metadata of a stream or consumer.
 pub type Metadata = BTreeMap<String, String>;
 
@@ -61,6 +65,7 @@ pub fn with_server(metadata: &Metadata, version: &str) -> Metadata {
 pub fn remove_dynamic(metadata: &mut Metadata) {
     metadata.remove(SERVER_VERSION);
     metadata.remove(SERVER_LEVEL);
+    metadata.remove(SYNC_INTERVAL);
 }
 
 /// Takes out everything that servers put in.
@@ -137,6 +142,7 @@ mod tests {
         metadata = with_server(&metadata, "1.2.3");
         assert_eq!(metadata[SERVER_VERSION], "1.2.3");
         assert_eq!(metadata[SERVER_LEVEL], "5");
+        metadata.insert(SYNC_INTERVAL.to_owned(), "2m0s".to_owned());
         set_required_level(&mut metadata, 2);
         assert_eq!(metadata.len(), 2);
         assert_eq!(metadata[REQUIRED_LEVEL], "2");

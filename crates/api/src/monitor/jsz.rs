@@ -55,6 +55,29 @@ pub struct Jsz {
     pub account_details: Vec<JetStreamAccount>,
     /// Accounts with JetStream.
     pub total: i64,
+    /// Memory that it works with; only this server tells.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub working_memory: Option<WorkingMemory>,
+}
+
+/// Memory for caches and for what waits for clients, in bytes.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct WorkingMemory {
+    /// The bound of all of it.
+    pub max: u64,
+    /// What caches take.
+    pub caches: u64,
+    /// What the requests and messages take that wait.
+    pub waiting: u64,
+    /// Pull requests that wait.
+    pub pull_requests: u64,
+    /// Messages that wait for their acknowledgement.
+    pub ack_pending: u64,
+    /// Pull requests that were refused because there was no memory.
+    pub refused: u64,
+    /// Times that a consumer stopped to deliver because there was no memory.
+    pub held: u64,
 }
 
 /// What JetStream uses.

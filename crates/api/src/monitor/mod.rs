@@ -17,7 +17,7 @@ pub use connz::{ConnInfo, ConnSort, ConnState, Connz, ConnzOptions, Proxy, SubDe
 pub use health::{HealthError, HealthErrorKind, HealthStatus, HealthzOptions, JetStreamFault};
 pub use jsz::{
     JetStreamAccount, JetStreamConfig, JetStreamLimits, JetStreamStats, JetStreamVarz, Jsz, JszOptions,
-    MetaClusterInfo, MetaSnapshotStats, RaftGroupDetail, StreamDetail,
+    MetaClusterInfo, MetaSnapshotStats, RaftGroupDetail, StreamDetail, WorkingMemory,
 };
 pub use links::{RouteInfo, Routez, RoutezOptions, SubjectPermission};
 pub use page::{LIMIT_DEFAULT, OptionsError, Page};

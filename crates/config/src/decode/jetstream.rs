@@ -130,6 +130,10 @@ fn queues(
         "max_buffered_msgs" => {
             options.max_buffered_messages = count(field, report).unwrap_or(default.max_buffered_messages);
         }
+        "max_working_memory" => {
+            let bytes = size(field, "max_working_memory", report).and_then(positive);
+            options.max_working_memory = bytes.unwrap_or(default.max_working_memory);
+        }
         "request_queue_limit" => {
             options.request_queue_limit = count(field, report).unwrap_or(default.request_queue_limit);
         }

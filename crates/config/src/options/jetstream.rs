@@ -10,6 +10,8 @@ const BUFFERED_MESSAGES_MAX_DEFAULT: u32 = 100_000;
 const BUFFERED_BYTES_MAX_DEFAULT: u64 = 128 * 1024 * 1024;
 /// Bytes on their way to replicas that catch up.
 const CATCHUP_BYTES_MAX_DEFAULT: u64 = 64 * 1024 * 1024;
+/// Memory of JetStream for caches and for what waits for clients.
+const WORKING_MEMORY_MAX_DEFAULT: u64 = 1 << 30;
 /// Requests of the API that wait.
 const REQUEST_QUEUE_DEFAULT: u32 = 10_000;
 /// Consumers of a stream that does not say.
@@ -65,6 +67,8 @@ pub struct JetStream {
     pub max_buffered_bytes: u64,
     /// `max_buffered_msgs`, messages that wait for a stream.
     pub max_buffered_messages: u32,
+    /// `max_working_memory`, bytes for caches, requests of pull clients and acknowledgements that are waited for.
+    pub max_working_memory: u64,
     /// `request_queue_limit`, requests of the API that wait.
     pub request_queue_limit: u32,
     /// `info_queue_limit`, the same for requests that only ask; as `request_queue_limit` unless configured.
@@ -89,6 +93,7 @@ impl Default for JetStream {
             max_outstanding_catchup: CATCHUP_BYTES_MAX_DEFAULT,
             max_buffered_bytes: BUFFERED_BYTES_MAX_DEFAULT,
             max_buffered_messages: BUFFERED_MESSAGES_MAX_DEFAULT,
+            max_working_memory: WORKING_MEMORY_MAX_DEFAULT,
             request_queue_limit: REQUEST_QUEUE_DEFAULT,
             info_queue_limit: REQUEST_QUEUE_DEFAULT,
             limits: JetStreamLimits::default(),

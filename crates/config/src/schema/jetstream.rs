@@ -27,6 +27,7 @@ pub(super) const KEYS: &[Key] = &[
     key(Section::JetStream, "max_outstanding_catchup", &[], RESTART, ["size", "64MB", "Bytes on their way to replicas that catch up."]),
     key(Section::JetStream, "max_buffered_size", &[], RESTART, ["size", "128MB", "Bytes of messages that wait for one stream."]),
     key(Section::JetStream, "max_buffered_msgs", &[], RESTART, ["integer", "100000", "Messages that wait for one stream."]),
+    key(Section::JetStream, "max_working_memory", &[], HOT, ["size", "1GB", "Memory for parts of files that were read or written lately, pull requests that wait, and messages that wait for their ack. When it is used up, caches shrink, consumers deliver no more than they get acks for, and further pull requests are refused; each consumer may go on with 16 requests and 128 messages."]),
     key(Section::JetStream, "request_queue_limit", &[], RESTART, ["integer", "10000", "Requests of the API that wait."]),
     key(Section::JetStream, "info_queue_limit", &[], RESTART, ["integer", "as `request_queue_limit`", "Requests of the API that wait and only ask."]),
     key(Section::JetStream, "limits", &[], HOT, ["map", "", "Limits of streams and consumers, looked at when one is made or changed."]),

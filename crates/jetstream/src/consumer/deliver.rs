@@ -1,6 +1,7 @@
 //! Which message goes next, and sending it.
 
 use std::ops::RangeInclusive;
+use std::sync::atomic::Ordering::Relaxed;
 
 use api::jetstream::consumer::PriorityPolicy;
 use bytes::{Bytes, BytesMut};
@@ -14,6 +15,7 @@ use super::pull::{Choice, Receiver};
 use super::state::State;
 use super::{Budget, Consumer, Context};
 use crate::effect::{Deliver, Effect};
+use crate::waiting::{ACKS_FREE, PAUSE};
 
 /// Most digits and dots behind the prefix of an acknowledgement subject.
 const ACK_TOKENS_BYTES_MAX: usize = 5 * 21;
@@ -182,6 +184,7 @@ impl Consumer {
         if self.state.pending.len() >= self.settings.pending_max {
             return Err(Idle::Blocked);
         }
+        self.check_memory(ctx)?;
         loop {
             let message = match self.next_new(ctx) {
                 Ok(message) => message.ok_or(Idle::Empty)?,
@@ -204,6 +207,19 @@ impl Consumer {
             }
             self.park(ctx, &message);
         }
+    }
+
+    /// A message more to wait for takes memory, which may be used up.
+    fn check_memory(&mut self, ctx: &Context<'_>) -> Result<(), Idle> {
+        let limits = ctx.outside.limits();
+        if self.state.pending.len() < ACKS_FREE || !limits.waiting_exceeded() {
+            return Ok(());
+        }
+        limits.server_usage.waiting.held.fetch_add(1, Relaxed);
+        if let Some(lead) = &mut self.lead {
+            lead.pace.not_before = Some(ctx.outside.now().saturating_add(PAUSE));
+        }
+        Err(Idle::Later)
     }
 
     /// The first message that waits to be delivered again.

@@ -17,6 +17,7 @@ use super::queue::Queue;
 use super::settings::keeps_messages;
 use super::{Consumer, Context, Position, Settings, State};
 use crate::effect::{Effect, Send};
+use crate::waiting::Charge;
 
 /// Acknowledgement subjects are cut from blocks, so that few of them cost an allocation: the first of a turn is small, for the turn may be short.
 const SCRATCH_FIRST_BYTES: usize = 512;
@@ -79,6 +80,7 @@ pub(super) struct Lead {
     /// `$JS.ACK.<stream>.<consumer>.`
     pub(super) ack_prefix: Box<[u8]>,
     scratch: BytesMut,
+    charge: Charge,
 }
 
 impl Lead {
@@ -104,6 +106,11 @@ impl Lead {
         self.ready = false;
         self.scratch = BytesMut::new();
         self.pulls.shrink();
+    }
+
+    /// Says how much memory it holds because of clients.
+    pub(super) fn account(&mut self, state: &State) {
+        self.charge.set(self.pulls.len(), self.pulls.reply_bytes(), state.pending.len());
     }
 
     /// Records a change of the state.
@@ -188,6 +195,7 @@ impl Consumer {
             paused_until: None,
             ack_prefix,
             scratch: BytesMut::new(),
+            charge: Charge::new(&ctx.outside.limits().server_usage),
         };
         lead.deadlines.rebuild(&self.state, &self.settings);
         if keeps_messages(ctx) {

@@ -178,6 +178,7 @@ impl Consumer {
     pub fn take_command(&mut self, out: &mut BytesMut) -> bool {
         let generation = self.state.generation;
         let Some(lead) = &mut self.lead else { return false };
+        lead.account(&self.state);
         if lead.batch.is_empty() {
             // A confirmation without a change of its own waits for the changes before it.
             if let Some(last) = lead.in_flight.back_mut() {

@@ -1,6 +1,8 @@
 //! Requests of pull clients: what they may ask, how they wait, and how they end.
 
 use std::collections::VecDeque;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
 
 use api::jetstream::consumer::PriorityPolicy;
 use api::jetstream::decode::{DecodeError, Mode, decode};
@@ -11,6 +13,7 @@ use store::Timestamp;
 use super::lead::{Idle, put_decimal, send_status};
 use super::state::Position;
 use super::{Consumer, Context};
+use crate::waiting::PULLS_FREE;
 
 /// Header block for a request that does not wait when there is nothing to deliver.
 const NO_MESSAGES: &[u8] = b"NATS/1.0 404 No Messages\r\n\r\n";
@@ -19,6 +22,12 @@ const NO_MESSAGES: &[u8] = b"NATS/1.0 404 No Messages\r\n\r\n";
 const WAITING_MAX: usize = 1 << 20;
 /// Places for requests that a consumer keeps when none waits.
 const CAPACITY_KEPT: usize = 8;
+/// Headers and body of a request, in bytes, that stay in memory with its reply subject. Of longer ones the subject is copied.
+const REQUEST_BYTES_KEPT: usize = 128;
+/// So many waiting requests are looked at for every one that finds no room.
+const SWEPT_ALWAYS: usize = 512;
+/// Pause between looks at more of them.
+const SWEEP_PAUSE: Duration = Duration::from_millis(100);
 /// Highest number of a priority.
 const PRIORITY_MAX: i64 = 9;
 
@@ -72,9 +81,13 @@ pub(super) struct Choice {
 #[derive(Debug, Default)]
 pub(super) struct Pulls {
     waiting: VecDeque<Pull>,
+    /// Length of all their reply subjects together.
+    reply_bytes: usize,
     no_wait: usize,
     /// No timeout comes before this one.
     timeout: Option<Timestamp>,
+    /// When it was looked last who has gone, to make room.
+    swept: Option<Timestamp>,
 }
 
 /// A status line with what is left of a request.
@@ -114,6 +127,11 @@ impl Pulls {
         self.waiting.len()
     }
 
+    /// Length of the reply subjects of all requests.
+    pub(super) fn reply_bytes(&self) -> usize {
+        self.reply_bytes
+    }
+
     pub(super) fn drain(&mut self) -> impl Iterator<Item = Pull> {
         std::mem::take(self).waiting.into_iter()
     }
@@ -141,6 +159,7 @@ impl Pulls {
 
     fn add(&mut self, pull: Pull, policy: PriorityPolicy) {
         self.no_wait += usize::from(pull.no_wait);
+        self.reply_bytes += pull.reply.len();
         self.earlier(pull.expires);
         self.earlier(pull.heartbeat_at);
         self.insert(pull, policy);
@@ -159,6 +178,7 @@ impl Pulls {
     fn take(&mut self, index: usize) -> Option<Pull> {
         let pull = self.waiting.remove(index)?;
         self.no_wait -= usize::from(pull.no_wait);
+        self.reply_bytes -= pull.reply.len();
         Some(pull)
     }
 
@@ -177,6 +197,17 @@ impl Pulls {
             }
         }
         self.waiting.len()
+    }
+
+    /// Ends requests that are over or whose client has gone, but if very many wait only once in a while, because looking at each of them for
+    /// each that is refused would take all the time there is. Gives the number that is left.
+    fn make_room(&mut self, ctx: &mut Context<'_>, now: Timestamp) -> usize {
+        let lately = self.swept.is_some_and(|swept| swept.saturating_add(SWEEP_PAUSE) > now);
+        if lately && self.waiting.len() > SWEPT_ALWAYS {
+            return self.waiting.len();
+        }
+        self.swept = Some(now);
+        self.sweep(ctx, now)
     }
 
     /// Whether anybody still waits.
@@ -374,7 +405,7 @@ impl Consumer {
                 false => Ok(request),
             });
             match checked {
-                Ok(request) => self.accept(ctx, reply, &request),
+                Ok(request) => self.accept(ctx, reply, &request, headers.len() + body.len()),
                 Err(text) if text.starts_with("423 ") => refuse(ctx, reply, &text),
                 Err(text) => refuse(ctx, reply, &format!("400 Bad Request - {text}")),
             }
@@ -409,7 +440,7 @@ impl Consumer {
         Ok(())
     }
 
-    fn accept(&mut self, ctx: &mut Context<'_>, reply: &Bytes, request: &Request) {
+    fn accept(&mut self, ctx: &mut Context<'_>, reply: &Bytes, request: &Request, length: usize) {
         let now = ctx.outside.now();
         self.touch(now);
         let config = &self.config;
@@ -429,18 +460,18 @@ impl Consumer {
         if request.no_wait && self.ends_at_once(ctx, reply, expires, now) {
             return;
         }
-        let waiting_max = usize::try_from(self.config.max_waiting).unwrap_or(0).clamp(1, WAITING_MAX);
-        let Some(lead) = &mut self.lead else { return };
-        if lead.pulls.len() >= waiting_max && lead.pulls.sweep(ctx, now) >= waiting_max {
+        if !self.has_room(ctx, now) {
             // A client with heartbeats notices by itself; an answer would make it ask again at once.
             if request.idle_heartbeat.0 == 0 {
                 refuse(ctx, reply, "409 Exceeded MaxWaiting");
             }
             return;
         }
+        let Some(lead) = &mut self.lead else { return };
         let silence = request.idle_heartbeat.0;
         let pull = Pull {
-            reply: reply.clone(),
+            // It was cut from the whole message, which may be long.
+            reply: if length > REQUEST_BYTES_KEPT { Bytes::copy_from_slice(reply) } else { reply.clone() },
             batch: request.batch,
             bytes: request.max_bytes,
             delivered: 0,
@@ -455,7 +486,23 @@ impl Consumer {
             priority: request.priority,
         };
         lead.pulls.add(pull, self.settings.priority);
+        lead.account(&self.state);
         lead.ready = true;
+    }
+
+    /// Whether one more request may wait. Those whose clients have gone make room first.
+    fn has_room(&mut self, ctx: &mut Context<'_>, now: Timestamp) -> bool {
+        let configured = usize::try_from(self.config.max_waiting).unwrap_or(0).clamp(1, WAITING_MAX);
+        let Some(lead) = &mut self.lead else { return false };
+        let scarce = lead.pulls.len() >= PULLS_FREE && ctx.outside.limits().waiting_exceeded();
+        let waiting_max = if scarce { configured.min(PULLS_FREE) } else { configured };
+        if lead.pulls.len() < waiting_max || lead.pulls.make_room(ctx, now) < waiting_max {
+            return true;
+        }
+        if scarce {
+            ctx.outside.limits().server_usage.waiting.refused.fetch_add(1, Relaxed);
+        }
+        false
     }
 
     /// A request that does not wait ends at once if nothing is there for it.

@@ -27,7 +27,7 @@ fn short_forms_switch_it_on_and_off() {
     assert_eq!((block.max_memory_store, block.max_file_store, block.sync), (None, None, SyncMode::Always));
     assert_eq!((block.max_buffered_messages, block.max_buffered_bytes), (100_000, 128 << 20));
     assert_eq!((block.request_queue_limit, block.info_queue_limit), (10_000, 10_000));
-    assert_eq!(block.max_outstanding_catchup, 64 << 20);
+    assert_eq!((block.max_outstanding_catchup, block.max_working_memory), (64 << 20, 1 << 30));
 }
 
 #[test]
@@ -35,7 +35,7 @@ fn every_key_of_the_block_is_decoded() {
     let options = options(
         "jetstream { store_dir: /d, strict: false, max_mem: '2G', max_file: 10k, sync_interval: always, domain: hub\n\
          key: k1, prev_key: k0, cipher: AES, unique_tag: ' AZ: ', max_outstanding_catchup: '32M'\n\
-         max_buffered_size: '1M', max_buffered_msgs: 7, request_queue_limit: 8\n\
+         max_buffered_size: '1M', max_buffered_msgs: 7, max_working_memory: 9M, request_queue_limit: 8\n\
          limits { max_request_batch: 1, max_ack_pending: 2, max_ha_assets: 3, default_max_consumers: 4\n\
          duplicate_window: 5s, batch { max_inflight_per_stream: 6, max_inflight_total: 7, max_msgs: 8, timeout: 9s } } }",
     );
@@ -54,6 +54,7 @@ fn every_key_of_the_block_is_decoded() {
         max_outstanding_catchup: 32 << 20,
         max_buffered_bytes: 1 << 20,
         max_buffered_messages: 7,
+        max_working_memory: 9_000_000,
         request_queue_limit: 8,
         info_queue_limit: 8,
         limits: JetStreamLimits {

@@ -4,6 +4,7 @@
 //! and not once per message.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
@@ -68,14 +69,25 @@ struct Entries {
 /// Chunks, indexes and open files of streams, least recently used ones dropped first.
 #[derive(Debug)]
 pub struct Cache {
-    bytes_max: usize,
+    bytes_max: AtomicUsize,
     entries: Mutex<Entries>,
 }
 
 impl Cache {
     /// A cache that holds at most this many bytes.
     pub fn new(bytes_max: usize) -> Self {
-        Self { bytes_max, entries: Mutex::default() }
+        Self { bytes_max: AtomicUsize::new(bytes_max), entries: Mutex::default() }
+    }
+
+    /// Bytes that it may hold.
+    pub fn bytes_max(&self) -> usize {
+        self.bytes_max.load(Relaxed)
+    }
+
+    /// Gives it more or less room; what has no place any more is dropped at once.
+    pub fn resize(&self, bytes_max: usize) {
+        self.bytes_max.store(bytes_max, Relaxed);
+        self.lock().shrink(bytes_max);
     }
 
     /// Bytes held now.
@@ -123,7 +135,8 @@ impl Cache {
 
     pub(super) fn put(&self, key: Key, cached: Cached) {
         let weight = cached.weight();
-        if weight > self.bytes_max {
+        let bytes_max = self.bytes_max();
+        if weight > bytes_max {
             return;
         }
         let mut entries = self.lock();
@@ -133,10 +146,7 @@ impl Cache {
         entries.by_key.insert(key, (cached, clock));
         entries.by_use.insert(clock, key);
         entries.bytes += weight;
-        while entries.bytes > self.bytes_max {
-            let Some(oldest) = entries.by_use.first_key_value().map(|(_, key)| *key) else { break };
-            entries.remove(oldest);
-        }
+        entries.shrink(bytes_max);
     }
 
     /// Forgets what is known of a block that goes.
@@ -149,6 +159,14 @@ impl Cache {
 }
 
 impl Entries {
+    /// Drops what was not used for longest until the rest fits.
+    fn shrink(&mut self, bytes_max: usize) {
+        while self.bytes > bytes_max {
+            let Some(oldest) = self.by_use.first_key_value().map(|(_, key)| *key) else { break };
+            self.remove(oldest);
+        }
+    }
+
     fn remove(&mut self, key: Key) {
         if let Some((cached, used)) = self.by_key.remove(&key) {
             self.by_use.remove(&used);
@@ -179,7 +197,14 @@ mod tests {
         assert!(cache.get(key(1)).is_none() && cache.get(key(0)).is_some() && cache.get(key(2)).is_some());
         cache.put(key(4), Cached::Chunk(Bytes::from(vec![0; 3001])));
         assert!(cache.get(key(4)).is_none() && cache.bytes() <= 3000);
-        cache.forget(1, 1, 5);
+        cache.resize(1000);
+        assert!(cache.get(key(2)).is_some() && cache.bytes() <= 1000);
+        cache.put(key(5), Cached::Chunk(Bytes::from(vec![0; each + 1])));
+        assert!(cache.get(key(5)).is_none());
+        cache.resize(2000);
+        cache.put(key(5), Cached::Chunk(Bytes::from(vec![0; each + 1])));
+        assert!(cache.get(key(5)).is_some());
+        cache.forget(1, 1, 6);
         assert_eq!(cache.bytes(), 0);
     }
 }
