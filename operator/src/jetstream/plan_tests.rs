@@ -410,7 +410,7 @@ fn a_consumer_that_is_made_anew_goes_on_where_it_was_and_then_stays() {
     let config = created(to.clone(), at);
     assert_eq!((config.deliver_policy, config.opt_start_seq), (DeliverPolicy::ByStartSequence, 42));
     let anew = info_of(config, 50);
-    assert_eq!(plan_consumer(to.clone(), Some(&anew), None, &rules()).step, Step::Nothing);
+    assert_eq!(plan_consumer(to, Some(&anew), None, &rules()).step, Step::Nothing);
     // The same once more.
     assert_eq!(resume_at(&completed(json!({ "ackPolicy": "explicit" })), &anew, true), Some(51));
     let moved =

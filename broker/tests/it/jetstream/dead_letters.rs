@@ -184,7 +184,7 @@ async fn give_up_and_kill(server: &mut Server, js: &mut JetStream, round: u64) {
         js.ack_with(message, body).await;
     }
     // Sometimes letters are on their way by then, sometimes nothing has reached the server.
-    if round % 2 == 0 {
+    if round.is_multiple_of(2) {
         eventually("some letters are stored", async || {
             let letters = js.ok("CONSUMER.INFO.WORK.w", Value::Null).await["dead_letters"]["stored"].as_u64();
             letters.filter(|stored| *stored > 0)

@@ -121,7 +121,7 @@ async fn each_subject_is_worked_on_in_order() {
         random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         let chosen = in_flight.keys().nth((random >> 33) % in_flight.len()).cloned().unwrap();
         let message = in_flight.remove(&chosen).unwrap();
-        if (random >> 20) % 5 == 0 {
+        if (random >> 20).is_multiple_of(5) {
             js.request(ack_subject(&message), "", "-NAK").await;
             continue;
         }
