@@ -29,6 +29,7 @@ mod consumer;
 mod crash;
 mod dead_letters;
 mod direct;
+mod features;
 mod groups;
 mod lifecycle;
 mod messages;

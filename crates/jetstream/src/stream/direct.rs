@@ -250,7 +250,7 @@ impl Stream {
         budget.messages = budget.messages.saturating_sub(1);
         budget.bytes = budget.bytes.saturating_sub(size);
         let headers = if batch.plain {
-            message.headers.clone()
+            Bytes::new()
         } else {
             batch.pending = batch.pending.saturating_sub(1);
             let mut headers = Builder::from(&message.headers, ADDED);

@@ -39,7 +39,7 @@ impl Stream {
     pub fn api_state(&self) -> StreamState {
         let state = self.store.state();
         // A stream that never held anything has no first sequence, unless it was told where to begin.
-        let untouched = state.messages == 0 && state.last_sequence == 0;
+        let untouched = state.messages == 0 && state.last_sequence == 0 && self.facts.config.first_seq == 0;
         StreamState {
             messages: state.messages,
             bytes: state.bytes,

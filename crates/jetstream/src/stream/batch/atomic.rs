@@ -280,7 +280,6 @@ impl Stream {
         let (id, Some(reason)) = batch else { return };
         self.forget_atomic(outside, id);
         let advisory = StreamBatchAbandoned {
-            account: self.facts.account().to_owned(),
             stream: self.facts.name().to_owned(),
             batch: String::from_utf8_lossy(id).into_owned(),
             reason,

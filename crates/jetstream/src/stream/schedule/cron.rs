@@ -52,6 +52,7 @@ impl Pattern {
     /// Reads a pattern and the time zone beside it, if one was named.
     pub(crate) fn parse(text: &[u8], zone: Option<&[u8]>) -> Result<Self, PatternError> {
         let text = std::str::from_utf8(text).map_err(|_| PatternError::Pattern)?;
+        let zone = zone.map(find_zone).transpose()?;
         if let Some(time) = text.strip_prefix("@at ") {
             let time: api::Time = time.parse().map_err(|_| PatternError::Pattern)?;
             let nanos = time.unix_nanos().clamp(i128::from(i64::MIN), i128::from(i64::MAX)) as i64;
@@ -64,10 +65,6 @@ impl Pattern {
             }
             return Ok(Self::Every(nanos / NANOS_PER_SECOND));
         }
-        let zone = match zone {
-            Some(name) => find_zone(name)?,
-            None => TimeZone::UTC,
-        };
         let fields = match text {
             "@yearly" | "@annually" => "0 0 0 1 1 *",
             "@monthly" => "0 0 0 1 * *",
@@ -76,7 +73,7 @@ impl Pattern {
             "@hourly" => "0 0 * * * *",
             other => other,
         };
-        let calendar = Calendar::parse(fields, zone).ok_or(PatternError::Pattern)?;
+        let calendar = Calendar::parse(fields, zone.unwrap_or(TimeZone::UTC)).ok_or(PatternError::Pattern)?;
         Ok(Self::Calendar(Box::new(calendar)))
     }
 
@@ -332,6 +329,7 @@ mod tests {
             assert_eq!(Pattern::parse(b"@daily", Some(zone.as_bytes())).err(), Some(error));
         }
         assert_eq!(Pattern::parse(b"@every 1h", Some(b"UTC")).err(), Some(PatternError::Pattern));
+        assert_eq!(Pattern::parse(b"@every 1h", Some(b"Mars")).err(), Some(PatternError::TimeZone));
     }
 
     #[test]
