@@ -20,8 +20,13 @@ async fn start(memory: u64) -> Server {
     Builder::new(&target()).config(&config).monitoring().start().await
 }
 
+/// What the page says of working memory; with very much to do the shards may be too busy to tell at first.
 async fn memory(server: &Server) -> Value {
-    server.get_json("/jsz").await["working_memory"].clone()
+    eventually_ok("the page", async || {
+        let page = server.get("/jsz").await;
+        if page.status == 200 { Ok(page.json()["working_memory"].clone()) } else { Err(page.body) }
+    })
+    .await
 }
 
 fn number(memory: &Value, name: &str) -> u64 {

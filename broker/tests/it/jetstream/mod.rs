@@ -32,6 +32,7 @@ mod direct;
 mod features;
 mod groups;
 mod lifecycle;
+mod limits;
 mod messages;
 mod per_subject;
 mod publish;
