@@ -37,6 +37,7 @@ const ROOMS: &[Room] = &[
     Room { name: "testkit", uses: &["api", "protocol"], tests_use: &[] },
     Room { name: "bench", uses: &["subject", "api", "protocol", "routing"], tests_use: &["testkit"] },
     Room { name: "sim", uses: &["subject", "api", "store", "multiraft", "jetstream"], tests_use: &[] },
+    Room { name: "lossyfs", uses: &[], tests_use: &["testkit"] },
     Room { name: "xtask", uses: &["subject", "api", "config", "crd"], tests_use: &[] },
     Room { name: "e2e", uses: &["api", "crd", "testkit"], tests_use: &[] },
 ];

@@ -1,0 +1,243 @@
+//! The real server on the file system that forgets.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use lossyfs::Mounted;
+use rand::rngs::StdRng;
+use rand::{Rng, SeedableRng};
+use serde_json::json;
+use testkit::history::History;
+use testkit::jetstream::JetStream;
+use testkit::{Builder, Server, Signal, Target, Wire, eventually};
+use tokio::task::JoinSet;
+use tokio::time::timeout;
+
+use crate::loads::{Big, Window};
+
+/// How often the server is killed in the ordinary run, and the variable that says otherwise.
+const ROUNDS: u32 = 20;
+const ROUNDS_VARIABLE: &str = "MYELIN_LOSSY_ROUNDS";
+/// Repeats the choices of an earlier run.
+const SEED_VARIABLE: &str = "MYELIN_LOSSY_SEED";
+/// Rounds within which a server that does not sync must be caught.
+const ROUNDS_WEAK: u32 = 20;
+/// Bytes that the file system holds: all segments that the log may have, and the streams.
+const CAPACITY: u64 = 1 << 30;
+/// Publishes that are acknowledged in a round before the kill, at least and at most.
+const LOAD: (usize, usize) = (10, 500);
+/// Longest time after which a start or a stop is broken off, in milliseconds.
+const BROKEN_OFF_MS: u64 = 60;
+/// Subjects of a stream, and keys of a bucket.
+const KEYS: u64 = 7;
+/// What a check says when something acknowledged is missing.
+const LOSSES: [&str; 3] = ["is gone", "the last sequence is", "the floor is"];
+
+/// How a life of the server ends.
+#[derive(Debug, Clone, Copy)]
+enum End {
+    Kill,
+    Stop,
+    KillWhileStopping,
+}
+
+/// The streams that are under load.
+struct Loads {
+    log: History,
+    work: History,
+    bucket: History,
+    window: Window,
+    big: Big,
+}
+
+impl Loads {
+    async fn create(js: &mut JetStream) -> Self {
+        js.stream(json!({"name": "LOG", "subjects": ["log.*"]})).await;
+        js.stream(json!({"name": "WORK", "subjects": ["work.*"], "retention": "workqueue"})).await;
+        js.stream(
+            json!({"name": "KV_B", "subjects": ["$KV.B.>"], "max_msgs_per_subject": 1, "discard": "new",
+            "allow_rollup_hdrs": true, "deny_delete": true, "allow_direct": true}),
+        )
+        .await;
+        let worker = json!({"durable_name": "w", "ack_policy": "explicit", "ack_wait": 2_000_000_000u64});
+        js.consumer("WORK", worker).await;
+        Self {
+            log: History::new("LOG"),
+            work: History::of_queue("WORK"),
+            bucket: History::of_bucket("B"),
+            window: Window::create(js).await,
+            big: Big::create(js).await,
+        }
+    }
+
+    /// Starts all loads of a round. They end with the server.
+    async fn start(&self, server: &Server, round: u32) -> JoinSet<std::io::Result<()>> {
+        let mut loads = JoinSet::new();
+        let publishers =
+            [(&self.log, "log"), (&self.work, "work"), (&self.bucket, "$KV.B"), (&self.log, "log")];
+        for (number, (history, subject)) in publishers.into_iter().enumerate() {
+            let name = format!("r{round}p{number}");
+            let wire = connect(server, &name).await;
+            loads.spawn(history.clone().publish(wire, name, subject.to_owned(), KEYS));
+        }
+        let wire = connect(server, &format!("r{round}purge")).await;
+        loads.spawn(self.log.clone().remove(wire, Duration::from_millis(7)));
+        let (wire, work) = (connect(server, &format!("r{round}work")).await, self.work.clone());
+        loads.spawn(async move { work.work(wire, "w").await });
+        let wire = connect(server, &format!("r{round}id")).await;
+        loads.spawn(self.window.clone().publish(wire, format!("r{round}id")));
+        loads.spawn(self.window.clone().work(connect(server, &format!("r{round}floor")).await));
+        let wire = connect(server, &format!("r{round}big")).await;
+        loads.spawn(self.big.clone().publish(wire, format!("r{round}big")));
+        loads
+    }
+
+    async fn check(&self, js: &mut JetStream) {
+        for history in [&self.log, &self.work, &self.bucket] {
+            history.check(js).await;
+        }
+        self.window.check(js).await;
+        self.big.check(js).await;
+    }
+}
+
+async fn connect(server: &Server, name: &str) -> Wire {
+    match Wire::connect(server.client_addr(), &format!("_INBOX.{name}")).await {
+        Ok(wire) => wire,
+        Err(error) => panic!("connect: {error}"),
+    }
+}
+
+/// The server binary: that of this build, unless the environment names another.
+fn target() -> Target {
+    let named = std::env::var_os("MYELIN_BROKER").map(PathBuf::from);
+    let path = named.unwrap_or_else(|| {
+        let tests = std::env::current_exe().unwrap();
+        tests.parent().and_then(Path::parent).unwrap().join("myelin")
+    });
+    assert!(
+        path.exists(),
+        "{} is missing: run `cargo build -p broker` first, or set MYELIN_BROKER",
+        path.display()
+    );
+    Target::myelin(&path.to_string_lossy())
+}
+
+/// A server, the disk that it is on, and all chance.
+struct Run {
+    server: Server,
+    disk: Mounted,
+    random: StdRng,
+}
+
+impl Run {
+    async fn start(options: &str, seed: u64) -> Self {
+        let disk = Mounted::new(CAPACITY).unwrap();
+        let config = format!(
+            "server_name: js\njetstream {{ store_dir: \"{}/js\" {options} }}\n",
+            disk.path().display()
+        );
+        let server = Builder::new(&target()).config(config).start().await;
+        Self { server, disk, random: StdRng::seed_from_u64(seed) }
+    }
+
+    /// Loses the power of a server that is not running.
+    fn crash(&mut self, what: &str) {
+        let seed = self.random.random();
+        let crash = self.disk.crash(seed);
+        eprintln!("{what}, seed of the crash {seed}: {crash}");
+    }
+
+    async fn end(&mut self, end: End) {
+        match end {
+            End::Kill => self.server.kill().await,
+            End::Stop => assert!(self.server.stop().await.success(), "{}", self.server.log()),
+            End::KillWhileStopping => {
+                self.server.signal(Signal::TERM);
+                let time = self.moment();
+                // It may be through before.
+                let _ = timeout(time, self.server.await_exit()).await;
+                self.server.kill().await;
+            }
+        }
+    }
+
+    /// Starts again, now and then with the power lost in the middle of it.
+    async fn restart(&mut self, round: u32) {
+        while self.random.random_ratio(1, 4) {
+            let time = self.moment();
+            let _ = timeout(time, self.server.restart()).await;
+            self.server.kill().await;
+            self.crash(&format!("round {round}, killed at the start"));
+        }
+        self.server.restart().await;
+        let log = self.server.log();
+        assert!(!log.to_lowercase().contains("damage"), "a loss of power is told as damage: {log}");
+    }
+
+    fn moment(&mut self) -> Duration {
+        Duration::from_millis(self.random.random_range(1..=BROKEN_OFF_MS))
+    }
+}
+
+/// Ends the server under load so many times, each time with the power lost, and checks what clients were told.
+async fn rounds(rounds: u32, options: &str, ends: &[End], seed: u64) {
+    let mut run = Run::start(options, seed).await;
+    let loads = Loads::create(&mut JetStream::connect(&run.server).await).await;
+    run.end(End::Stop).await;
+    run.server.restart().await;
+    for round in 0..rounds {
+        let mut tasks = loads.start(&run.server, round).await;
+        let goal = loads.log.acknowledged() + run.random.random_range(LOAD.0..=LOAD.1);
+        eventually("there is load", async || (loads.log.acknowledged() >= goal).then_some(())).await;
+        let end = ends[run.random.random_range(0..ends.len())];
+        run.end(end).await;
+        run.crash(&format!("round {round}, {end:?}"));
+        while let Some(ended) = tasks.join_next().await {
+            // Each ends with its connection; a panic is a broken rule.
+            assert!(ended.unwrap().is_err(), "a load ended before the server in round {round}");
+        }
+        run.restart(round).await;
+        let mut js = JetStream::connect(&run.server).await;
+        loads.check(&mut js).await;
+        let sequence = js.publish("log.0", "not checked").await;
+        js.ok("STREAM.MSG.DELETE.LOG", json!({"seq": sequence})).await;
+    }
+    let (log, work) = (loads.log.acknowledged(), loads.work.confirmed());
+    let (window, big) = (loads.window.confirmed(), loads.big.acknowledged());
+    eprintln!("acknowledged: {log} in LOG, {big} in BIG; confirmed: {work} in WORK, {window} in WINDOW");
+    assert!(log > rounds as usize && work > 0 && window > 0 && big > 0, "there was no load");
+}
+
+fn number(variable: &str) -> Option<u64> {
+    let text = std::env::var(variable).ok()?;
+    match text.parse() {
+        Ok(number) => Some(number),
+        Err(error) => panic!("{variable}={text}: {error}"),
+    }
+}
+
+fn run(count: u32, options: &str, ends: &[End]) {
+    let seed = number(SEED_VARIABLE).unwrap_or_else(rand::random);
+    eprintln!("{SEED_VARIABLE}={seed}");
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(rounds(count, options, ends, seed));
+}
+
+/// What was acknowledged is there after every loss of power.
+pub(crate) fn nothing_acknowledged_is_lost() {
+    let count = number(ROUNDS_VARIABLE).map_or(ROUNDS, |count| u32::try_from(count).unwrap());
+    run(count, "", &[End::Kill, End::Kill, End::Stop, End::KillWhileStopping]);
+}
+
+/// The planted fault: whoever acknowledges before the sync loses messages, and this test sees it.
+pub(crate) fn a_weak_server_is_caught() {
+    eprintln!("a panic that tells of a loss is what follows now");
+    let weak = || run(ROUNDS_WEAK, ", sync_interval: \"1h\"", &[End::Kill]);
+    let Err(panic) = catch_unwind(AssertUnwindSafe(weak)) else {
+        panic!("a server that syncs once an hour lost nothing in {ROUNDS_WEAK} crashes");
+    };
+    let text = panic.downcast_ref::<String>().cloned().unwrap_or_default();
+    assert!(LOSSES.iter().any(|loss| text.contains(loss)), "this is no loss: {text}");
+}
