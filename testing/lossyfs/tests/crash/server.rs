@@ -26,9 +26,11 @@ const ROUNDS_WEAK: u32 = 20;
 /// Bytes that the file system holds: all segments that the log may have, and the streams.
 const CAPACITY: u64 = 1 << 30;
 /// Publishes that are acknowledged in a round before the kill, at least and at most.
-const LOAD: (usize, usize) = (10, 500);
-/// Longest time after which a start or a stop is broken off, in milliseconds.
-const BROKEN_OFF_MS: u64 = 60;
+const LOAD: (usize, usize) = (10, 300);
+/// Longest time after which a stop is broken off, in milliseconds.
+const STOP_MS: u64 = 30;
+/// Longest time after which a start is broken off, in milliseconds.
+const START_MS: u64 = 700;
 /// Subjects of a stream, and keys of a bucket.
 const KEYS: u64 = 7;
 /// What a check says when something acknowledged is missing.
@@ -155,18 +157,19 @@ impl Run {
             End::Stop => assert!(self.server.stop().await.success(), "{}", self.server.log()),
             End::KillWhileStopping => {
                 self.server.signal(Signal::TERM);
-                let time = self.moment();
+                let time = self.moment(STOP_MS);
                 // It may be through before.
-                let _ = timeout(time, self.server.await_exit()).await;
-                self.server.kill().await;
+                if timeout(time, self.server.await_exit()).await.is_err() {
+                    self.server.kill().await;
+                }
             }
         }
     }
 
     /// Starts again, now and then with the power lost in the middle of it.
     async fn restart(&mut self, round: u32) {
-        while self.random.random_ratio(1, 4) {
-            let time = self.moment();
+        while self.random.random_ratio(1, 5) {
+            let time = self.moment(START_MS);
             let _ = timeout(time, self.server.restart()).await;
             self.server.kill().await;
             self.crash(&format!("round {round}, killed at the start"));
@@ -176,8 +179,8 @@ impl Run {
         assert!(!log.to_lowercase().contains("damage"), "a loss of power is told as damage: {log}");
     }
 
-    fn moment(&mut self) -> Duration {
-        Duration::from_millis(self.random.random_range(1..=BROKEN_OFF_MS))
+    fn moment(&mut self, most_ms: u64) -> Duration {
+        Duration::from_millis(self.random.random_range(1..=most_ms))
     }
 }
 
