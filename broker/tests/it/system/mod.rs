@@ -1,6 +1,7 @@
 //! The server in its system account: events it publishes, requests about clients and accounts, on one server and several.
 
 mod events;
+mod own_account;
 mod requests;
 
 use serde_json::Value;
