@@ -1,11 +1,14 @@
 //! `/accountz` and `/accstatz`: the accounts of this server and their counters.
 
+mod links;
+
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use api::event::{DataStats, MsgBytes};
 use api::monitor::{
     AccountDetail, AccountStat, Accountz, AccountzOptions, Accstatz, AccstatzOptions, SublistStats,
 };
+use config::options::GLOBAL_ACCOUNT;
 use routing::account::Traffic;
 use subject::Stats;
 
@@ -33,6 +36,13 @@ pub fn accountz(server: &Server, options: &AccountzOptions) -> Result<Accountz, 
 pub fn detail(server: &Server, name: &str) -> Result<AccountDetail, PageError> {
     let account = server.accounts.get(name).ok_or_else(|| PageError::UnknownAccount(name.to_owned()))?;
     let stats = account.interest.stats();
+    let options = server.options();
+    let configured = options.account(name);
+    let mappings = match configured {
+        Some(configured) => &configured.mappings,
+        None if name == GLOBAL_ACCOUNT => &options.mappings,
+        None => &Vec::new(),
+    };
     Ok(AccountDetail {
         account_name: name.to_owned(),
         update_time: time(server.config_loaded().0),
@@ -41,6 +51,9 @@ pub fn detail(server: &Server, name: &str) -> Result<AccountDetail, PageError> {
         jetstream_enabled: has_jetstream(server, name),
         client_connections: i64::from(account.connections()),
         subscriptions: count(stats.len),
+        mappings: links::mappings(mappings),
+        exports: configured.map(|configured| links::exports(&configured.exports)).unwrap_or_default(),
+        imports: configured.map(|configured| links::imports(&configured.imports)).unwrap_or_default(),
         name_tag: name.to_owned(),
         sublist_stats: Some(sublist_stats(stats)),
         ..AccountDetail::default()

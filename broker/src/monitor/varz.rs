@@ -183,10 +183,18 @@ fn write_timeout(policy: WriteTimeout) -> &'static str {
     }
 }
 
-/// Accounts that have connections; the system account always counts, because the server itself is in it.
+/// Accounts that have connections or streams; the system account always counts, because the server itself is in it.
 pub(super) fn active_accounts(server: &Server) -> i64 {
+    let jetstream = server.jetstream.get();
+    let has_streams = |name: &str| {
+        let entry = jetstream.and_then(|jetstream| jetstream.shared.directory.account(name));
+        entry.is_some_and(|entry| !entry.streams.read().is_empty())
+    };
     let all = server.accounts.all();
-    i64::from(count(all.iter().filter(|account| account.is_system() || account.connections() > 0).count()))
+    let active = all
+        .iter()
+        .filter(|account| account.is_system() || account.connections() > 0 || has_streams(account.name()));
+    i64::from(count(active.count()))
 }
 
 #[cfg(test)]

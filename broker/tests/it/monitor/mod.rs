@@ -1,5 +1,6 @@
 //! Monitoring over HTTP.
 
+mod accountz;
 mod connz;
 mod documents;
 mod http;

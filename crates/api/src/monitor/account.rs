@@ -1,5 +1,7 @@
 //! `/accountz` and `/accstatz`: accounts and their counters.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
 use super::subsz::SublistStats;
@@ -44,6 +46,12 @@ pub struct AccountDetail {
     pub client_connections: i64,
     pub subscriptions: u32,
     #[serde(skip_serializing_if = "is_zero")]
+    pub mappings: BTreeMap<String, Vec<AccountMapping>>,
+    #[serde(skip_serializing_if = "is_zero")]
+    pub exports: Vec<AccountExport>,
+    #[serde(skip_serializing_if = "is_zero")]
+    pub imports: Vec<AccountImport>,
+    #[serde(skip_serializing_if = "is_zero")]
     pub jwt: String,
     #[serde(skip_serializing_if = "is_zero")]
     pub issuer_key: String,
@@ -53,6 +61,60 @@ pub struct AccountDetail {
     pub tags: Vec<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sublist_stats: Option<SublistStats>,
+}
+
+/// Where a mapping leads.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct AccountMapping {
+    /// The subject.
+    pub subject: String,
+    /// Percent, those of the destinations before it included.
+    pub weight: u8,
+    /// The cluster that it is for; empty is for all.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub cluster: String,
+}
+
+/// What an account gives to others.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct AccountExport {
+    /// The subject.
+    pub subject: String,
+    /// `stream` or `service`.
+    #[serde(rename = "type")]
+    pub kind: String,
+    /// How many answers a service gives.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub response_type: String,
+    /// Accounts that may import it; empty if all may.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub approved_accounts: Vec<String>,
+}
+
+/// What an account takes from another one.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct AccountImport {
+    /// Its subject there.
+    pub subject: String,
+    /// The account that exports it.
+    pub account: String,
+    /// Where requests are sent here; empty for streams.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub to: String,
+    /// Its subject here.
+    pub local_subject: String,
+    /// `stream` or `service`.
+    #[serde(rename = "type")]
+    pub kind: String,
+    /// It is not allowed.
+    pub invalid: bool,
+    /// The service is told who asks.
+    pub share: bool,
+    /// Its latency is measured.
+    pub tracking: bool,
 }
 
 /// What a request for accounts asks for.

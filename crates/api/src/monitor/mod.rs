@@ -12,7 +12,10 @@ mod page;
 pub mod subsz;
 pub mod varz;
 
-pub use account::{AccountDetail, AccountStat, Accountz, AccountzOptions, Accstatz, AccstatzOptions};
+pub use account::{
+    AccountDetail, AccountExport, AccountImport, AccountMapping, AccountStat, Accountz, AccountzOptions,
+    Accstatz, AccstatzOptions,
+};
 pub use connz::{ConnInfo, ConnSort, ConnState, Connz, ConnzOptions, Proxy, SubDetail, TlsPeerCert};
 pub use health::{HealthError, HealthErrorKind, HealthStatus, HealthzOptions, JetStreamFault};
 pub use jsz::{
