@@ -48,6 +48,11 @@ impl Mounted {
         self.directory.path()
     }
 
+    /// Plants a fault: from now on syncs of directories are answered and do nothing.
+    pub fn forget_names(&self) {
+        self.model.lock().forgets_names = true;
+    }
+
     /// The loss of power, at which nobody may use the file system: of what was not synced survives what `seed` says, and that is
     /// durable then. Files that are still open refuse everything.
     pub fn crash(&self, seed: u64) -> Crash {

@@ -35,6 +35,7 @@ const TESTS: &[Test] = &[
     Test { name: "what_is_not_synced_is_lost", run: files::what_is_not_synced_is_lost },
     Test { name: "nothing_acknowledged_is_lost_with_the_power", run: server::nothing_acknowledged_is_lost },
     Test { name: "a_server_that_syncs_once_an_hour_is_caught", run: server::a_weak_server_is_caught },
+    Test { name: "a_disk_that_forgets_names_is_caught", run: server::a_disk_that_forgets_names_is_caught },
 ];
 
 fn main() -> ExitCode {

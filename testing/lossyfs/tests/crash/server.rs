@@ -21,8 +21,8 @@ const ROUNDS: u32 = 20;
 const ROUNDS_VARIABLE: &str = "MYELIN_LOSSY_ROUNDS";
 /// Repeats the choices of an earlier run.
 const SEED_VARIABLE: &str = "MYELIN_LOSSY_SEED";
-/// Rounds within which a server that does not sync must be caught.
-const ROUNDS_WEAK: u32 = 20;
+/// Rounds within which a planted fault must be found.
+const ROUNDS_FAULTY: u32 = 20;
 /// Bytes that the file system holds: all segments that the log may have, and the streams.
 const CAPACITY: u64 = 1 << 30;
 /// Publishes that are acknowledged in a round before the kill, at least and at most.
@@ -35,6 +35,8 @@ const START_MS: u64 = 700;
 const KEYS: u64 = 7;
 /// What a check says when something acknowledged is missing.
 const LOSSES: [&str; 3] = ["is gone", "the last sequence is", "the floor is"];
+/// What it says when the server itself told first that something is missing.
+const TOLD: &str = "a loss of power is told as damage";
 
 /// How a life of the server ends.
 #[derive(Debug, Clone, Copy)]
@@ -42,6 +44,17 @@ enum End {
     Kill,
     Stop,
     KillWhileStopping,
+}
+
+/// What one test does.
+struct Plan {
+    rounds: u32,
+    /// More options of the `jetstream` block.
+    options: &'static str,
+    /// Ends to choose from.
+    ends: &'static [End],
+    /// Plants a fault in the disk, once the streams are there.
+    forgets_names: bool,
 }
 
 /// The streams that are under load.
@@ -134,8 +147,9 @@ struct Run {
 }
 
 impl Run {
-    async fn start(options: &str, seed: u64) -> Self {
+    async fn start(plan: &Plan, seed: u64) -> Self {
         let disk = Mounted::new(CAPACITY).unwrap();
+        let options = plan.options;
         let config = format!(
             "server_name: js\njetstream {{ store_dir: \"{}/js\" {options} }}\n",
             disk.path().display()
@@ -176,7 +190,7 @@ impl Run {
         }
         self.server.restart().await;
         let log = self.server.log();
-        assert!(!log.to_lowercase().contains("damage"), "a loss of power is told as damage: {log}");
+        assert!(!log.to_lowercase().contains("damage"), "{TOLD}: {log}");
     }
 
     fn moment(&mut self, most_ms: u64) -> Duration {
@@ -185,16 +199,19 @@ impl Run {
 }
 
 /// Ends the server under load so many times, each time with the power lost, and checks what clients were told.
-async fn rounds(rounds: u32, options: &str, ends: &[End], seed: u64) {
-    let mut run = Run::start(options, seed).await;
+async fn rounds(plan: &Plan, seed: u64) {
+    let mut run = Run::start(plan, seed).await;
     let loads = Loads::create(&mut JetStream::connect(&run.server).await).await;
     run.end(End::Stop).await;
+    if plan.forgets_names {
+        run.disk.forget_names();
+    }
     run.server.restart().await;
-    for round in 0..rounds {
+    for round in 0..plan.rounds {
         let mut tasks = loads.start(&run.server, round).await;
         let goal = loads.log.acknowledged() + run.random.random_range(LOAD.0..=LOAD.1);
         eventually("there is load", async || (loads.log.acknowledged() >= goal).then_some(())).await;
-        let end = ends[run.random.random_range(0..ends.len())];
+        let end = plan.ends[run.random.random_range(0..plan.ends.len())];
         run.end(end).await;
         run.crash(&format!("round {round}, {end:?}"));
         while let Some(ended) = tasks.join_next().await {
@@ -210,7 +227,7 @@ async fn rounds(rounds: u32, options: &str, ends: &[End], seed: u64) {
     let (log, work) = (loads.log.acknowledged(), loads.work.confirmed());
     let (window, big) = (loads.window.confirmed(), loads.big.acknowledged());
     eprintln!("acknowledged: {log} in LOG, {big} in BIG; confirmed: {work} in WORK, {window} in WINDOW");
-    assert!(log > rounds as usize && work > 0 && window > 0 && big > 0, "there was no load");
+    assert!(log > plan.rounds as usize && work > 0 && window > 0 && big > 0, "there was no load");
 }
 
 fn number(variable: &str) -> Option<u64> {
@@ -221,26 +238,39 @@ fn number(variable: &str) -> Option<u64> {
     }
 }
 
-fn run(count: u32, options: &str, ends: &[End]) {
+fn run(plan: &Plan) {
     let seed = number(SEED_VARIABLE).unwrap_or_else(rand::random);
     eprintln!("{SEED_VARIABLE}={seed}");
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    runtime.block_on(rounds(count, options, ends, seed));
+    runtime.block_on(rounds(plan, seed));
 }
 
 /// What was acknowledged is there after every loss of power.
 pub(crate) fn nothing_acknowledged_is_lost() {
     let count = number(ROUNDS_VARIABLE).map_or(ROUNDS, |count| u32::try_from(count).unwrap());
-    run(count, "", &[End::Kill, End::Kill, End::Stop, End::KillWhileStopping]);
+    let ends = &[End::Kill, End::Kill, End::Stop, End::KillWhileStopping];
+    run(&Plan { rounds: count, options: "", ends, forgets_names: false });
 }
 
-/// The planted fault: whoever acknowledges before the sync loses messages, and this test sees it.
+/// A planted fault: whoever acknowledges before the sync loses messages, and this test sees it.
 pub(crate) fn a_weak_server_is_caught() {
+    let options = ", sync_interval: \"1h\"";
+    is_caught(&Plan { rounds: ROUNDS_FAULTY, options, ends: &[End::Kill], forgets_names: false }, &LOSSES);
+}
+
+/// A planted fault: on a disk whose syncs of directories do nothing messages are lost, so names count as they should.
+pub(crate) fn a_disk_that_forgets_names_is_caught() {
+    let plan = Plan { rounds: ROUNDS_FAULTY, options: "", ends: &[End::Kill], forgets_names: true };
+    // The log's next segment is synced, but has no name.
+    is_caught(&plan, &[&LOSSES[..], &[TOLD]].concat());
+}
+
+/// The checks must find that something acknowledged is missing, and say one of these.
+fn is_caught(plan: &Plan, findings: &[&str]) {
     eprintln!("a panic that tells of a loss is what follows now");
-    let weak = || run(ROUNDS_WEAK, ", sync_interval: \"1h\"", &[End::Kill]);
-    let Err(panic) = catch_unwind(AssertUnwindSafe(weak)) else {
-        panic!("a server that syncs once an hour lost nothing in {ROUNDS_WEAK} crashes");
+    let Err(panic) = catch_unwind(AssertUnwindSafe(|| run(plan))) else {
+        panic!("nothing was lost in {} crashes", plan.rounds);
     };
     let text = panic.downcast_ref::<String>().cloned().unwrap_or_default();
-    assert!(LOSSES.iter().any(|loss| text.contains(loss)), "this is no loss: {text}");
+    assert!(findings.iter().any(|finding| text.contains(finding)), "this is no loss: {text}");
 }
