@@ -25,6 +25,7 @@ macro_rules! transcripts {
 mod ack;
 mod api;
 mod budget;
+mod cases;
 mod consumer;
 mod crash;
 mod dead_letters;
