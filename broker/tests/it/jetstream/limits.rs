@@ -27,7 +27,7 @@ async fn a_weaker_sync_mode_is_told_wherever_somebody_may_look() {
     const KEY: &str = "_myelin.sync_interval";
     let config = |sync| format!("server_name: js\njetstream {{ store_dir: \"%DIR%/js\"{sync} }}");
     let mut server =
-        Builder::new(&target()).config(&config(", sync_interval: \"2m\"")).monitoring().start().await;
+        Builder::new(&target()).config(config(", sync_interval: \"2m\"")).monitoring().start().await;
     let mut client = JetStream::connect(&server).await;
     let created = client.stream(json!({"name": "F", "metadata": {"a": "b"}})).await;
     assert_eq!(created["config"]["metadata"][KEY], "2m0s");
