@@ -63,9 +63,12 @@ async fn ask(connection: &mut Connection, subject: &str, request: Value) -> Valu
 
 async fn keep_a_message(world: &World) {
     let mut connection = connect(world).await;
-    let made =
-        ask(&mut connection, "$JS.API.STREAM.CREATE.ORDERS", json!({ "name": "ORDERS", "subjects": ["orders.>"] }))
-            .await;
+    let made = ask(
+        &mut connection,
+        "$JS.API.STREAM.CREATE.ORDERS",
+        json!({ "name": "ORDERS", "subjects": ["orders.>"] }),
+    )
+    .await;
     assert!(made["error"].is_null(), "{made}");
     let stored = ask(&mut connection, "orders.first", json!({ "number": 1 })).await;
     assert_eq!(stored["seq"], 1, "{stored}");
@@ -130,7 +133,8 @@ async fn a_volume_grows_under_a_running_server() {
     world.apply("demo", store(GROWING, "1Gi", json!({}))).await.unwrap();
     let before = world.until_ready("demo").await;
     keep_a_message(&world).await;
-    let (pod, set) = (world.pods().await[0].uid(), world.api::<StatefulSet>().get("demo").await.unwrap().uid());
+    let (pod, set) =
+        (world.pods().await[0].uid(), world.api::<StatefulSet>().get("demo").await.unwrap().uid());
 
     world.apply("demo", store(GROWING, "2Gi", json!({}))).await.unwrap();
     let cluster = until("the server to use the larger volume", async || {
@@ -213,7 +217,9 @@ async fn space_that_ends_with_its_pod_needs_no_claim_and_no_password() {
 #[tokio::test]
 async fn what_would_lose_messages_is_refused() {
     let world = World::empty().await;
-    let changed = |changes: Value| with(store(GROWING, "2Gi", json!({ "encryption": { "keySecretRef": { "name": "k" } } })), changes);
+    let changed = |changes: Value| {
+        with(store(GROWING, "2Gi", json!({ "encryption": { "keySecretRef": { "name": "k" } } })), changes)
+    };
     let good = changed(json!({}));
     let storage = |volume: Value| json!({ "storage": { "volume": volume } });
     let refusal = async |spec: Value| match world.apply("demo", spec).await {
@@ -246,7 +252,10 @@ async fn what_would_lose_messages_is_refused() {
     let scaled =
         world.api::<NatsCluster>().patch_scale("demo", &PatchParams::default(), &Patch::Merge(&scale)).await;
     assert!(scaled.unwrap_err().to_string().contains("set replicas to 1"));
-    world.apply("demo", changed(storage(json!({ "size": "3000Mi", "storageClassName": GROWING })))).await.unwrap();
+    world
+        .apply("demo", changed(storage(json!({ "size": "3000Mi", "storageClassName": GROWING }))))
+        .await
+        .unwrap();
 }
 
 #[tokio::test]
