@@ -41,7 +41,10 @@ fn wrong_specs() -> Vec<(Value, &'static str)> {
     vec![
         (json!({}), "nobody could connect: add an account with a user to auth.accounts"),
         (json!({"auth": {"mode": "None"}}), "set auth.allowAnonymous to true if that is meant"),
-        (json!({"auth": open, "jetstream": {"enabled": true}}), r#"unknown field "spec.jetstream""#),
+        (
+            json!({"auth": open, "jetstream": {"enabled": true}}),
+            "JetStream does not replicate streams in this version: set replicas to 1, or remove jetstream",
+        ),
         (json!({"auth": open, "replica": 3}), r#"unknown field "spec.replica""#),
         (json!({"auth": open, "replicas": 0}), "should be greater than or equal to 1"),
         (json!({"auth": open, "replicas": 36}), "should be less than or equal to 35"),
