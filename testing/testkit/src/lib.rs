@@ -12,6 +12,7 @@ mod frame;
 pub mod history;
 pub mod http;
 pub mod jetstream;
+pub mod load;
 mod proxy;
 mod schema;
 mod server;

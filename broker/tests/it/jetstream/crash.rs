@@ -1,12 +1,9 @@
 //! The process is killed under load, again and again: what clients were told holds afterwards.
 
-use std::time::Duration;
-
 use serde_json::{Value, json};
-use testkit::history::History;
 use testkit::jetstream::{CONFIG, JetStream};
-use testkit::{Builder, Server, Wire, eventually};
-use tokio::task::JoinSet;
+use testkit::load::{self, Load};
+use testkit::{Builder, Server, eventually};
 
 use crate::target;
 
@@ -16,59 +13,6 @@ const ROUNDS: u32 = 6;
 const ROUNDS_LONG: u32 = 200;
 /// Publishes that are acknowledged in a round before the kill, at least and at most.
 const LOAD: (u64, u64) = (20, 1500);
-/// Subjects of a stream, and keys of a bucket.
-const KEYS: u64 = 7;
-
-/// The streams that are under load.
-#[derive(Clone)]
-struct Load {
-    log: History,
-    work: History,
-    bucket: History,
-}
-
-impl Load {
-    async fn create(js: &mut JetStream) -> Self {
-        js.stream(json!({"name": "LOG", "subjects": ["log.*"]})).await;
-        js.stream(json!({"name": "WORK", "subjects": ["work.*"], "retention": "workqueue"})).await;
-        js.stream(
-            json!({"name": "KV_B", "subjects": ["$KV.B.>"], "max_msgs_per_subject": 1, "discard": "new",
-            "allow_rollup_hdrs": true, "deny_delete": true, "allow_direct": true}),
-        )
-        .await;
-        let worker = json!({"durable_name": "w", "ack_policy": "explicit", "ack_wait": 2_000_000_000u64});
-        js.consumer("WORK", worker).await;
-        Self { log: History::new("LOG"), work: History::of_queue("WORK"), bucket: History::of_bucket("B") }
-    }
-
-    /// Starts all loads of a round. They end with the server.
-    async fn start(&self, server: &Server, round: u32) -> JoinSet<std::io::Result<()>> {
-        let mut loads = JoinSet::new();
-        let publishers =
-            [(&self.log, "log"), (&self.work, "work"), (&self.bucket, "$KV.B"), (&self.log, "log")];
-        for (number, (history, subject)) in publishers.into_iter().enumerate() {
-            let name = format!("r{round}p{number}");
-            let wire = connect(server, &name).await;
-            loads.spawn(history.clone().publish(wire, name, subject.to_owned(), KEYS));
-        }
-        let wire = connect(server, &format!("r{round}purge")).await;
-        loads.spawn(self.log.clone().remove(wire, Duration::from_millis(7)));
-        let (wire, work) = (connect(server, &format!("r{round}work")).await, self.work.clone());
-        loads.spawn(async move { work.work(wire, "w").await });
-        loads
-    }
-
-    async fn check(&self, js: &mut JetStream) {
-        for history in [&self.log, &self.work, &self.bucket] {
-            history.check(js).await;
-        }
-    }
-}
-
-async fn connect(server: &Server, name: &str) -> Wire {
-    Wire::connect(server.client_addr(), &format!("_INBOX.{name}")).await.unwrap()
-}
-
 /// Kills the server under load so many times.
 async fn rounds(rounds: u32) {
     let mut server = Builder::new(&target()).config(CONFIG).start().await;
@@ -77,21 +21,17 @@ async fn rounds(rounds: u32) {
     let mut random = rand::random::<u64>();
     eprintln!("seed {random}");
     for round in 0..rounds {
-        let mut loads = load.start(&server, round).await;
+        let clients = load.start(&server, round).await;
         random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         let more = LOAD.0 + (random >> 33) % (LOAD.1 - LOAD.0);
         let goal = load.log.acknowledged() + more as usize;
         eventually("there is load", async || (load.log.acknowledged() >= goal).then_some(())).await;
         server.kill().await;
-        while let Some(ended) = loads.join_next().await {
-            // Each ends with its connection; a panic is a broken rule.
-            assert!(ended.unwrap().is_err(), "a load ended before the server in round {round}");
-        }
+        load::ended(clients, round).await;
         server.restart().await;
         js = JetStream::connect(&server).await;
         load.check(&mut js).await;
-        let sequence = js.publish("log.0", "not checked").await;
-        js.ok("STREAM.MSG.DELETE.LOG", json!({"seq": sequence})).await;
+        load.publish_and_delete(&mut js).await;
     }
     let (acknowledged, confirmed) = (load.log.acknowledged(), load.work.confirmed());
     eprintln!("{acknowledged} acknowledged in LOG, {confirmed} confirmed in WORK");

@@ -7,10 +7,9 @@ use std::time::Duration;
 use lossyfs::Mounted;
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
-use serde_json::json;
-use testkit::history::History;
 use testkit::jetstream::JetStream;
-use testkit::{Builder, Server, Signal, Target, Wire, eventually};
+use testkit::load::{self, Load, connect};
+use testkit::{Builder, Server, Signal, Target, eventually};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
@@ -31,8 +30,6 @@ const LOAD: (usize, usize) = (10, 300);
 const STOP_MS: u64 = 30;
 /// Longest time after which a start is broken off, in milliseconds.
 const START_MS: u64 = 700;
-/// Subjects of a stream, and keys of a bucket.
-const KEYS: u64 = 7;
 /// What a check says when something acknowledged is missing.
 const LOSSES: [&str; 3] = ["is gone", "the last sequence is", "the floor is"];
 /// What it says when the server itself told first that something is missing.
@@ -59,68 +56,31 @@ struct Plan {
 
 /// The streams that are under load.
 struct Loads {
-    log: History,
-    work: History,
-    bucket: History,
+    common: Load,
     window: Window,
     big: Big,
 }
 
 impl Loads {
     async fn create(js: &mut JetStream) -> Self {
-        js.stream(json!({"name": "LOG", "subjects": ["log.*"]})).await;
-        js.stream(json!({"name": "WORK", "subjects": ["work.*"], "retention": "workqueue"})).await;
-        js.stream(
-            json!({"name": "KV_B", "subjects": ["$KV.B.>"], "max_msgs_per_subject": 1, "discard": "new",
-            "allow_rollup_hdrs": true, "deny_delete": true, "allow_direct": true}),
-        )
-        .await;
-        let worker = json!({"durable_name": "w", "ack_policy": "explicit", "ack_wait": 2_000_000_000u64});
-        js.consumer("WORK", worker).await;
-        Self {
-            log: History::new("LOG"),
-            work: History::of_queue("WORK"),
-            bucket: History::of_bucket("B"),
-            window: Window::create(js).await,
-            big: Big::create(js).await,
-        }
+        Self { common: Load::create(js).await, window: Window::create(js).await, big: Big::create(js).await }
     }
 
-    /// Starts all loads of a round. They end with the server.
+    /// Starts all clients of a round. They end with the server.
     async fn start(&self, server: &Server, round: u32) -> JoinSet<std::io::Result<()>> {
-        let mut loads = JoinSet::new();
-        let publishers =
-            [(&self.log, "log"), (&self.work, "work"), (&self.bucket, "$KV.B"), (&self.log, "log")];
-        for (number, (history, subject)) in publishers.into_iter().enumerate() {
-            let name = format!("r{round}p{number}");
-            let wire = connect(server, &name).await;
-            loads.spawn(history.clone().publish(wire, name, subject.to_owned(), KEYS));
-        }
-        let wire = connect(server, &format!("r{round}purge")).await;
-        loads.spawn(self.log.clone().remove(wire, Duration::from_millis(7)));
-        let (wire, work) = (connect(server, &format!("r{round}work")).await, self.work.clone());
-        loads.spawn(async move { work.work(wire, "w").await });
+        let mut clients = self.common.start(server, round).await;
         let wire = connect(server, &format!("r{round}id")).await;
-        loads.spawn(self.window.clone().publish(wire, format!("r{round}id")));
-        loads.spawn(self.window.clone().work(connect(server, &format!("r{round}floor")).await));
+        clients.spawn(self.window.clone().publish(wire, format!("r{round}id")));
+        clients.spawn(self.window.clone().work(connect(server, &format!("r{round}floor")).await));
         let wire = connect(server, &format!("r{round}big")).await;
-        loads.spawn(self.big.clone().publish(wire, format!("r{round}big")));
-        loads
+        clients.spawn(self.big.clone().publish(wire, format!("r{round}big")));
+        clients
     }
 
     async fn check(&self, js: &mut JetStream) {
-        for history in [&self.log, &self.work, &self.bucket] {
-            history.check(js).await;
-        }
+        self.common.check(js).await;
         self.window.check(js).await;
         self.big.check(js).await;
-    }
-}
-
-async fn connect(server: &Server, name: &str) -> Wire {
-    match Wire::connect(server.client_addr(), &format!("_INBOX.{name}")).await {
-        Ok(wire) => wire,
-        Err(error) => panic!("connect: {error}"),
     }
 }
 
@@ -208,23 +168,20 @@ async fn rounds(plan: &Plan, seed: u64) {
     }
     run.server.restart().await;
     for round in 0..plan.rounds {
-        let mut tasks = loads.start(&run.server, round).await;
-        let goal = loads.log.acknowledged() + run.random.random_range(LOAD.0..=LOAD.1);
-        eventually("there is load", async || (loads.log.acknowledged() >= goal).then_some(())).await;
+        let clients = loads.start(&run.server, round).await;
+        let log = &loads.common.log;
+        let goal = log.acknowledged() + run.random.random_range(LOAD.0..=LOAD.1);
+        eventually("there is load", async || (log.acknowledged() >= goal).then_some(())).await;
         let end = plan.ends[run.random.random_range(0..plan.ends.len())];
         run.end(end).await;
         run.crash(&format!("round {round}, {end:?}"));
-        while let Some(ended) = tasks.join_next().await {
-            // Each ends with its connection; a panic is a broken rule.
-            assert!(ended.unwrap().is_err(), "a load ended before the server in round {round}");
-        }
+        load::ended(clients, round).await;
         run.restart(round).await;
         let mut js = JetStream::connect(&run.server).await;
         loads.check(&mut js).await;
-        let sequence = js.publish("log.0", "not checked").await;
-        js.ok("STREAM.MSG.DELETE.LOG", json!({"seq": sequence})).await;
+        loads.common.publish_and_delete(&mut js).await;
     }
-    let (log, work) = (loads.log.acknowledged(), loads.work.confirmed());
+    let (log, work) = (loads.common.log.acknowledged(), loads.common.work.confirmed());
     let (window, big) = (loads.window.confirmed(), loads.big.acknowledged());
     eprintln!("acknowledged: {log} in LOG, {big} in BIG; confirmed: {work} in WORK, {window} in WINDOW");
     assert!(log > plan.rounds as usize && work > 0 && window > 0 && big > 0, "there was no load");
