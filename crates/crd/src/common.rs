@@ -59,38 +59,57 @@ impl Duration {
 }
 
 fn parse_nanos(text: &str) -> Option<u64> {
-    if text.is_empty() || text.len() > DURATION_LENGTH_MAX {
+    if text.len() > DURATION_LENGTH_MAX {
         return None;
     }
-    let mut rest = text;
-    let mut total: u64 = 0;
-    while !rest.is_empty() {
-        let number_end = rest.find(|c: char| !c.is_ascii_digit() && c != '.')?;
-        let (number, tail) = rest.split_at(number_end);
-        let unit_end = tail.find(|c: char| c.is_ascii_digit()).unwrap_or(tail.len());
-        let (unit, tail) = tail.split_at(unit_end);
-        let (_, factor) = UNITS.iter().find(|(name, _)| *name == unit)?;
-        total = total.checked_add(scaled(number, *factor)?)?;
-        rest = tail;
-    }
+    let total = sum_of_units(text, PointStyle::Between)?;
     // The wire form is a signed 64-bit count of nanoseconds.
     i64::try_from(total).ok()?;
     Some(total)
 }
 
+/// Where a decimal point may stand.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum PointStyle {
+    /// Between digits.
+    Between,
+    /// Also before the first digit and behind the last, as Go takes it.
+    Anywhere,
+}
+
+/// Nanoseconds of numbers with units, one behind another.
+pub(crate) fn sum_of_units(text: &str, style: PointStyle) -> Option<u64> {
+    let mut rest = text;
+    let mut total: u64 = 0;
+    while !rest.is_empty() {
+        let number_end = rest.find(|c: char| !c.is_ascii_digit() && c != '.')?;
+        let (number, tail) = rest.split_at(number_end);
+        let unit_end = tail.find(|c: char| c.is_ascii_digit() || c == '.').unwrap_or(tail.len());
+        let (unit, tail) = tail.split_at(unit_end);
+        let (_, factor) = UNITS.iter().find(|(name, _)| *name == unit)?;
+        total = total.checked_add(scaled(number, *factor, style)?)?;
+        rest = tail;
+    }
+    (!text.is_empty()).then_some(total)
+}
+
 /// `number` times `factor`, exact for the digits before the point and cut to whole nanoseconds after it.
-fn scaled(number: &str, factor: u64) -> Option<u64> {
-    let (whole, fraction) = number.split_once('.').map_or((number, None), |(w, f)| (w, Some(f)));
-    let mut nanos = whole.parse::<u64>().ok()?.checked_mul(factor)?;
-    if let Some(fraction) = fraction {
-        if fraction.is_empty() || !fraction.bytes().all(|b| b.is_ascii_digit()) {
+fn scaled(number: &str, factor: u64, style: PointStyle) -> Option<u64> {
+    let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
+    let one_sided = number.contains('.') && (whole.is_empty() || fraction.is_empty());
+    let has_digits = !whole.is_empty() || !fraction.is_empty();
+    if !has_digits || (one_sided && style == PointStyle::Between) {
+        return None;
+    }
+    let whole = if whole.is_empty() { 0 } else { whole.parse::<u64>().ok()? };
+    let mut nanos = whole.checked_mul(factor)?;
+    let mut step = factor;
+    for digit in fraction.bytes() {
+        if !digit.is_ascii_digit() {
             return None;
         }
-        let mut step = factor;
-        for digit in fraction.bytes() {
-            step /= 10;
-            nanos = nanos.checked_add(step * u64::from(digit - b'0'))?;
-        }
+        step /= 10;
+        nanos = nanos.checked_add(step * u64::from(digit - b'0'))?;
     }
     Some(nanos)
 }

@@ -7,21 +7,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::{Error, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
 
-use crate::common::DurationError;
-
-/// Units of a duration, longest name first so that `ms` is not read as `m`.
-const UNITS: [(&str, u64); 10] = [
-    ("ns", 1),
-    ("us", 1_000),
-    ("µs", 1_000),
-    ("μs", 1_000),
-    ("ms", 1_000_000),
-    ("s", 1_000_000_000),
-    ("m", 60 * 1_000_000_000),
-    ("h", 3_600 * 1_000_000_000),
-    ("d", 86_400 * 1_000_000_000),
-    ("w", 604_800 * 1_000_000_000),
-];
+use crate::common::{DurationError, PointStyle, sum_of_units};
 
 /// What the API server lets through.
 const PATTERN: &str = r"^$|^[+-]?(0|(([0-9]+(\.[0-9]*)?|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h|d|w))+)$";
@@ -61,45 +47,11 @@ fn parse(text: &str) -> Option<i64> {
         Some(rest) => (true, rest),
         None => (false, text.strip_prefix('+').unwrap_or(text)),
     };
-    let total = if rest == "0" { 0 } else { parse_units(rest)? };
+    // Microseconds are written with either of two letters, or with the one that stands for them.
+    let plain = rest.replace(['\u{b5}', '\u{3bc}'], "u");
+    let total = if plain == "0" { 0 } else { sum_of_units(&plain, PointStyle::Anywhere)? };
     let total = i64::try_from(total).ok()?;
     Some(if negative { -total } else { total })
-}
-
-fn parse_units(mut rest: &str) -> Option<u64> {
-    let mut total: u64 = 0;
-    if rest.is_empty() {
-        return None;
-    }
-    while !rest.is_empty() {
-        let number_end = rest.find(|c: char| !c.is_ascii_digit() && c != '.')?;
-        let (number, tail) = rest.split_at(number_end);
-        let unit_end = tail.find(|c: char| c.is_ascii_digit() || c == '.').unwrap_or(tail.len());
-        let (unit, tail) = tail.split_at(unit_end);
-        let (_, factor) = UNITS.iter().find(|(name, _)| *name == unit)?;
-        total = total.checked_add(scaled(number, *factor)?)?;
-        rest = tail;
-    }
-    Some(total)
-}
-
-/// `number` times `factor`, cut to whole nanoseconds.
-fn scaled(number: &str, factor: u64) -> Option<u64> {
-    let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
-    if whole.is_empty() && fraction.is_empty() {
-        return None;
-    }
-    let whole = if whole.is_empty() { 0 } else { whole.parse::<u64>().ok()? };
-    let mut nanos = whole.checked_mul(factor)?;
-    let mut step = factor;
-    for digit in fraction.bytes() {
-        if !digit.is_ascii_digit() {
-            return None;
-        }
-        step /= 10;
-        nanos = nanos.checked_add(step * u64::from(digit - b'0'))?;
-    }
-    Some(nanos)
 }
 
 impl JsonSchema for Span {
