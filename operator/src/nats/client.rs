@@ -10,7 +10,7 @@ use std::time::Duration;
 use rustls::ClientConfig;
 use rustls::pki_types::ServerName;
 use serde::Deserialize;
-use serde_json::json;
+use serde_json::{Map, Value};
 use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, BufReader};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
@@ -166,19 +166,10 @@ impl Connection {
     }
 
     async fn log_in(&mut self, target: &Target) -> Result<(), Error> {
-        let connect = json!({
-            "verbose": false,
-            "pedantic": false,
-            "echo": false,
-            "headers": true,
-            "no_responders": true,
-            "name": "myelin-operator",
-            "lang": "rust",
-            "version": env!("CARGO_PKG_VERSION"),
-            "protocol": 1,
-            "user": target.user,
-            "pass": target.password,
-        });
+        let mut connect = introduction(false);
+        connect.insert("user".to_owned(), target.user.as_str().into());
+        connect.insert("pass".to_owned(), target.password.as_str().into());
+        let connect = Value::Object(connect);
         let lines = format!("CONNECT {connect}\r\nSUB {}.* 1\r\nPING\r\n", self.inbox);
         self.write(lines.as_bytes()).await?;
         for _ in 0..LINES_MAX {
@@ -243,10 +234,7 @@ impl Connection {
         if line == "PONG" || line == "+OK" || line.starts_with("INFO ") {
             return Ok(());
         }
-        match line.strip_prefix("-ERR ") {
-            Some(text) => Err(Error::Refused(text.trim_matches('\'').to_owned())),
-            None => Err(Error::Protocol(line.chars().take(80).collect())),
-        }
+        Err(refusal(line))
     }
 
     /// Reads the rest of a message whose first line this is; `None` for any other line.
@@ -258,7 +246,7 @@ impl Connection {
             _ => return Ok(None),
         };
         let words: Vec<&str> = words.collect();
-        let malformed = || Error::Protocol(line.chars().take(80).collect());
+        let malformed = || unexpected(line);
         let number = |at: usize| -> Result<usize, Error> {
             let text =
                 words.len().checked_sub(at).and_then(|index| words.get(index)).ok_or_else(malformed)?;
@@ -325,8 +313,37 @@ pub(super) async fn read_info<S: AsyncRead + Unpin>(stream: &mut BufReader<S>) -
 pub(super) fn parse_info(line: &str) -> Result<Info, Error> {
     match line.strip_prefix("INFO ") {
         Some(document) => Ok(serde_json::from_str(document)?),
-        None => Err(Error::Protocol(line.chars().take(80).collect())),
+        None => Err(unexpected(line)),
     }
+}
+
+/// What the operator says of itself when it connects, without its login.
+pub(super) fn introduction(echo: bool) -> Map<String, Value> {
+    let members: [(&str, Value); 9] = [
+        ("verbose", false.into()),
+        ("pedantic", false.into()),
+        ("echo", echo.into()),
+        ("headers", true.into()),
+        ("no_responders", true.into()),
+        ("name", "myelin-operator".into()),
+        ("lang", "rust".into()),
+        ("version", env!("CARGO_PKG_VERSION").into()),
+        ("protocol", 1.into()),
+    ];
+    members.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
+}
+
+/// The error for a line that is none of those that were expected: what the server refuses, or no protocol.
+pub(super) fn refusal(line: &str) -> Error {
+    match line.strip_prefix("-ERR ") {
+        Some(text) => Error::Refused(text.trim_matches('\'').to_owned()),
+        None => unexpected(line),
+    }
+}
+
+/// The error for a line that is not the protocol; its beginning is enough.
+pub(super) fn unexpected(line: &str) -> Error {
+    Error::Protocol(line.chars().take(80).collect())
 }
 
 /// One line without its end.

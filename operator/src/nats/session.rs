@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 use rustls::ClientConfig;
 use rustls::pki_types::ServerName;
-use serde_json::{Value, json};
+use serde_json::Value;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, BufReader, ReadHalf, WriteHalf, split};
 use tokio::net::TcpStream;
 use tokio::sync::{Notify, oneshot};
@@ -20,8 +20,8 @@ use tokio::time::timeout;
 
 use super::address::Address;
 use super::client::{
-    Error, INFO_WAIT, Info, MESSAGE_LENGTH_MAX, Stream, Tls, boxed, handshake, parse_info, read_info,
-    read_line,
+    Error, INFO_WAIT, Info, MESSAGE_LENGTH_MAX, Stream, Tls, boxed, handshake, introduction, parse_info,
+    read_info, read_line, refusal, unexpected,
 };
 use super::login::Login;
 
@@ -281,20 +281,9 @@ impl Inner {
 }
 
 fn connect_line(login: &Login, info: &Info) -> Result<String, Error> {
-    let mut connect = json!({
-        "verbose": false,
-        "pedantic": false,
-        "echo": true,
-        "headers": true,
-        "no_responders": true,
-        "name": "myelin-operator",
-        "lang": "rust",
-        "version": env!("CARGO_PKG_VERSION"),
-        "protocol": 1,
-    });
-    if let Value::Object(members) = &mut connect {
-        members.extend(login.members(&info.nonce)?);
-    }
+    let mut connect = introduction(true);
+    connect.extend(login.members(&info.nonce)?);
+    let connect = Value::Object(connect);
     Ok(format!("CONNECT {connect}\r\n"))
 }
 
@@ -365,12 +354,7 @@ impl Link {
                 "PING" => self.write(b"PONG\r\n").await?,
                 "+OK" => {}
                 line if line.starts_with("INFO ") => {}
-                line => {
-                    return Err(match line.strip_prefix("-ERR ") {
-                        Some(text) => Error::Refused(text.trim_matches('\'').to_owned()),
-                        None => Error::Protocol(line.chars().take(80).collect()),
-                    });
-                }
+                line => return Err(refusal(line)),
             }
         }
         Err(Error::Protocol("no PONG".to_owned()))
@@ -475,8 +459,7 @@ impl Reading {
                     link.refuse(text.trim_matches('\''));
                     Ok(())
                 }
-                Some(text) => Err(Error::Refused(text.trim_matches('\'').to_owned())),
-                None => Err(Error::Protocol(line.chars().take(80).collect())),
+                _ => Err(refusal(line)),
             },
         }
     }
@@ -528,7 +511,7 @@ impl<'a> Head<'a> {
     /// Reads the line; `None` for any other.
     fn parse(line: &'a str) -> Result<Option<Self>, Error> {
         let words: Vec<&str> = line.split_ascii_whitespace().take(7).collect();
-        let malformed = || Error::Protocol(line.chars().take(80).collect());
+        let malformed = || unexpected(line);
         let size =
             |text: &str| text.parse().ok().filter(|size| *size <= MESSAGE_LENGTH_MAX).ok_or_else(malformed);
         let (subject, sid, headers, total) = match words[..] {
