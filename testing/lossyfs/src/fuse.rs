@@ -85,6 +85,23 @@ impl Served {
         }
     }
 
+    /// Answers with the attributes of a node, after a change of it.
+    fn attributes(
+        &self,
+        request: &Request,
+        node: INodeNo,
+        reply: ReplyAttr,
+        change: impl FnOnce(&mut Model) -> Result<(), rustix::io::Errno>,
+    ) {
+        let mut model = self.0.lock();
+        let found = change(&mut model).and_then(|()| model.attributes(node.0));
+        drop(model);
+        match found {
+            Ok(found) => reply.attr(&REMEMBERED, &attr(request, &found)),
+            Err(error) => reply.error(errno(error)),
+        }
+    }
+
     fn opened(&self, node: INodeNo, flags: FopenFlags, reply: ReplyOpen) {
         let opened = self.0.lock().open(node.0);
         match opened {
@@ -100,11 +117,7 @@ impl Filesystem for Served {
     }
 
     fn getattr(&self, request: &Request, node: INodeNo, _: Option<FileHandle>, reply: ReplyAttr) {
-        let found = self.0.lock().attributes(node.0);
-        match found {
-            Ok(found) => reply.attr(&REMEMBERED, &attr(request, &found)),
-            Err(error) => reply.error(errno(error)),
-        }
+        self.attributes(request, node, reply, |_| Ok(()));
     }
 
     fn setattr(
@@ -125,16 +138,12 @@ impl Filesystem for Served {
         _flags: Option<BsdFileFlags>,
         reply: ReplyAttr,
     ) {
-        let mut model = self.0.lock();
-        let changed = mode
-            .map_or(Ok(()), |mode| model.set_mode(node.0, permissions(mode, 0)))
-            .and_then(|()| size.map_or(Ok(()), |size| model.set_len(node.0, size)))
-            .and_then(|()| model.attributes(node.0));
-        drop(model);
-        match changed {
-            Ok(found) => reply.attr(&REMEMBERED, &attr(request, &found)),
-            Err(error) => reply.error(errno(error)),
-        }
+        self.attributes(request, node, reply, |model| {
+            if let Some(mode) = mode {
+                model.set_mode(node.0, permissions(mode, 0))?;
+            }
+            size.map_or(Ok(()), |size| model.set_len(node.0, size))
+        });
     }
 
     fn mkdir(
