@@ -49,9 +49,7 @@ impl Shard {
             }
             Input::Persisted { persisted, bytes } => {
                 self.unsynced_bytes = self.unsynced_bytes.saturating_sub(bytes);
-                for (group, ticket) in persisted {
-                    self.node.persisted(group, ticket);
-                }
+                self.confirm(persisted);
             }
             Input::LogFailed(reason) => self.fail_all(&reason),
             Input::CheckpointDone { group, result } => self.checkpoint_done(group, result),

@@ -300,11 +300,16 @@ impl Shard {
         let written = claim.write(&batch);
         drop(claim);
         if written {
-            for (group, ticket) in batch.persisted {
-                self.node.persisted(group, ticket);
-            }
+            self.confirm(batch.persisted);
         }
         written
+    }
+
+    /// Tells groups what of their log is on stable storage.
+    fn confirm(&mut self, persisted: Vec<Persisted>) {
+        for (group, ticket) in persisted {
+            self.node.persisted(group, ticket);
+        }
     }
 
     /// Streams hosted here.
