@@ -271,7 +271,7 @@ fn decide(
         Wanted::Reserve { name, request: wanted, reserved } => {
             let config = restorable(catalogue, &request.account, name, wanted)?;
             // It is set once, and if it were set already it would be the same request.
-            let _ = reserved.set(Asset { group: catalogue.reserve(), created: now, config });
+            let _ = reserved.set(Asset { group: catalogue.reserve(), created: now, config: config.into() });
             Ok(Decision::Done)
         }
         Wanted::Adopt { request: wanted, draft } => {
@@ -323,14 +323,14 @@ fn update(
         respond.call(outgoing, Err(ErrorCode::STREAM_NOT_FOUND.into()));
         return;
     };
-    stream.config.store(Arc::new(asset.config.clone()));
+    stream.config.store(Arc::clone(&asset.config));
     stream.resubscribe(shared);
-    let request = Box::new(Request::UpdateStream(Box::new(asset.config)));
-    stream.inbox.push(Input::Request { group: stream.group, request, respond });
+    let request = Box::new(Request::UpdateStream(Box::new(Arc::unwrap_or_clone(asset.config))));
+    stream.inbox.push_request(Input::Request { group: stream.group, request, respond });
 }
 
 /// Asks a stream for its info.
 fn inspect(stream: &StreamEntry, respond: Respond) {
     let request = Box::new(Request::StreamInfo(api::jetstream::request::StreamInfoDetails::default()));
-    stream.inbox.push(Input::Request { group: stream.group, request, respond });
+    stream.inbox.push_request(Input::Request { group: stream.group, request, respond });
 }

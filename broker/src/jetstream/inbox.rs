@@ -13,6 +13,8 @@ use super::shard::Input;
 
 /// Refusals that may wait to be told to their publishers. Beyond it they are not told: a client that ignores refusals gets no more of them.
 const REFUSALS_MAX: usize = 4096;
+/// Messages and requests of clients that a shard takes in one turn: what the server itself asks, and what consumers deliver, comes between.
+pub const TURN_MESSAGES: usize = 2048;
 
 /// A message copied out of a connection's buffer, in one allocation.
 #[derive(Debug, Clone)]
@@ -42,6 +44,11 @@ impl Inbound {
         let reply_bytes = rest.split_to(reply.len());
         let headers = rest.split_to(message.header_len);
         Self { subject, reply: message.reply.map(|_| reply_bytes), headers, payload: rest, publisher }
+    }
+
+    /// Bytes that a copy of a message occupies.
+    pub fn size_of(message: &crate::net::dispatch::Message<'_>) -> usize {
+        message.subject.len() + message.reply.map_or(0, <[u8]>::len) + message.payload.len()
     }
 
     /// Bytes it occupies.
@@ -100,7 +107,20 @@ impl Inbox {
         self.wake(queue);
     }
 
-    /// Puts in a client's message of `size` bytes. If there is no room, `refuse` is put in instead, if it is given. False if it was refused.
+    /// Puts in a client's request behind the messages that came before it. Requests are bounded where they are read. Where messages find no room
+    /// it goes past them: those that come now are refused, so there is nothing to be behind of.
+    pub fn push_request(&self, input: Input) {
+        let mut queue = self.queue.lock();
+        if queue.messages.len() < self.bounds.messages {
+            queue.messages.push_back(input);
+        } else {
+            queue.control.push_back(input);
+        }
+        self.wake(queue);
+    }
+
+    /// Puts in a client's message of `size` bytes, as [`Input::size`] will say. If there is no room, `refuse` is put in instead, if it is given.
+    /// False if it was refused.
     pub fn push_message(&self, size: usize, input: impl FnOnce() -> Input, refuse: Option<Input>) -> bool {
         let mut queue = self.queue.lock();
         let fits = queue.messages.len() < self.bounds.messages && queue.bytes + size <= self.bounds.bytes;
@@ -128,8 +148,8 @@ impl Inbox {
         }
     }
 
-    /// Moves all that waits into `inputs`, which is empty, the server's own first. Waits for something until `deadline`, for ever if there is
-    /// none. With `control_only` clients' messages stay where they are: that is how a shard holds them back.
+    /// Moves what waits into `inputs`, which is empty: all of the server's own first, then [`TURN_MESSAGES`] of clients. Waits for something until
+    /// `deadline`, for ever if there is none. With `control_only` clients' messages stay where they are: that is how a shard holds them back.
     pub fn take(&self, inputs: &mut VecDeque<Input>, deadline: Option<Instant>, control_only: bool) {
         let mut queue = self.queue.lock();
         queue.control_only = control_only;
@@ -146,10 +166,19 @@ impl Inbox {
         queue.waiting = false;
         std::mem::swap(&mut queue.control, inputs);
         queue.refusals = 0;
-        if !control_only {
+        if control_only {
+            return;
+        }
+        if queue.messages.len() <= TURN_MESSAGES {
             inputs.append(&mut queue.messages);
             queue.bytes = 0;
+            return;
         }
+        let taken = queue.messages.drain(..TURN_MESSAGES);
+        let before = inputs.len();
+        inputs.extend(taken);
+        let bytes: usize = inputs.range(before..).map(Input::size).sum();
+        queue.bytes -= bytes;
     }
 
     /// Nothing waits.
@@ -168,16 +197,16 @@ impl Inbox {
 mod tests {
     use super::*;
 
-    fn publish(group: u64) -> Input {
+    fn publish(size: usize) -> Input {
         let empty = Bytes::new();
         let message = Inbound {
             subject: empty.clone(),
             reply: None,
-            headers: empty.clone(),
-            payload: empty,
+            headers: empty,
+            payload: vec![0; size].into(),
             publisher: None,
         };
-        Input::Publish { group, message }
+        Input::Publish { group: 1, message }
     }
 
     fn refuse() -> Option<Input> {
@@ -187,16 +216,16 @@ mod tests {
     #[test]
     fn messages_are_bounded_by_number_and_bytes_and_refusals_too() {
         let inbox = Inbox::new(Bounds { messages: 2, bytes: 100 });
-        assert!(inbox.push_message(50, || publish(1), refuse()));
-        assert!(!inbox.push_message(51, || publish(1), refuse()));
-        assert!(inbox.push_message(50, || publish(1), refuse()));
-        assert!(!inbox.push_message(0, || publish(1), None));
+        assert!(inbox.push_message(50, || publish(50), refuse()));
+        assert!(!inbox.push_message(51, || publish(51), refuse()));
+        assert!(inbox.push_message(50, || publish(50), refuse()));
+        assert!(!inbox.push_message(0, || publish(0), None));
         let mut inputs = VecDeque::new();
         inbox.take(&mut inputs, None, false);
         assert_eq!(inputs.len(), 3);
         assert!(matches!(inputs[0], Input::Refuse { .. }));
         for _ in 0..2 * REFUSALS_MAX {
-            inbox.push_message(101, || publish(1), refuse());
+            inbox.push_message(101, || publish(101), refuse());
         }
         inputs.clear();
         inbox.take(&mut inputs, None, false);
@@ -213,5 +242,34 @@ mod tests {
         assert!(matches!(inputs.pop_front(), Some(Input::Checkpoint { .. })) && inputs.is_empty());
         inbox.take(&mut inputs, None, false);
         assert!(matches!(inputs.pop_front(), Some(Input::Publish { .. })));
+    }
+
+    #[test]
+    fn a_turn_takes_only_so_many_messages_and_gives_their_room_back() {
+        let inbox = Inbox::new(Bounds { messages: 3 * TURN_MESSAGES, bytes: 10 * TURN_MESSAGES });
+        for _ in 0..TURN_MESSAGES + 5 {
+            assert!(inbox.push_message(9, || publish(9), None));
+        }
+        inbox.push(Input::Checkpoint { group: 1 });
+        let mut inputs = VecDeque::new();
+        inbox.take(&mut inputs, None, false);
+        assert!(matches!(inputs.pop_front(), Some(Input::Checkpoint { .. })));
+        assert_eq!((inputs.len(), inbox.waiting()), (TURN_MESSAGES, (5, 45)));
+        inputs.clear();
+        inbox.take(&mut inputs, None, false);
+        assert_eq!((inputs.len(), inbox.waiting()), (5, (0, 0)));
+    }
+
+    #[test]
+    fn a_request_comes_behind_the_messages_before_it_unless_they_find_no_room() {
+        let inbox = Inbox::new(Bounds { messages: 2, bytes: 100 });
+        inbox.push_message(1, || publish(1), None);
+        inbox.push_request(Input::Checkpoint { group: 1 });
+        inbox.push_request(Input::Checkpoint { group: 2 });
+        let mut inputs = VecDeque::new();
+        inbox.take(&mut inputs, None, false);
+        assert!(matches!(inputs.pop_front(), Some(Input::Checkpoint { group: 2 })));
+        assert!(matches!(inputs.pop_front(), Some(Input::Publish { .. })));
+        assert!(matches!(inputs.pop_front(), Some(Input::Checkpoint { group: 1 })));
     }
 }

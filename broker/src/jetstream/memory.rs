@@ -3,9 +3,11 @@
 //! What waits takes its room from the caches, down to their least share; when it has everything else, consumers take no more
 //! ([`jetstream::limits::Waiting`]).
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering::Relaxed};
+use std::time::Duration;
 
 use api::monitor;
+use store::Timestamp;
 
 use super::Shared;
 
@@ -18,11 +20,16 @@ const STEP_PART: u64 = 64;
 /// The end of a shortage is told when less than this is used of what there is for what waits.
 const RELIEF_PERCENT: u64 = 90;
 
+/// Length of an age of the caches: what is not used for five of them goes, and to read it again costs little soon after.
+const AGE: Duration = Duration::from_secs(1);
+
 /// The bound, and whether it is reached.
 #[derive(Debug)]
 pub struct WorkingMemory {
     bytes_max: AtomicU64,
     is_short: AtomicBool,
+    /// When the next age of the caches begins.
+    age_at: AtomicI64,
 }
 
 /// How much of the working memory there is for what waits for clients, in bytes.
@@ -33,7 +40,11 @@ pub fn waiting_max(bytes_max: u64) -> u64 {
 impl WorkingMemory {
     /// So many bytes.
     pub fn new(bytes_max: u64) -> Self {
-        Self { bytes_max: AtomicU64::new(bytes_max), is_short: AtomicBool::new(false) }
+        Self {
+            bytes_max: AtomicU64::new(bytes_max),
+            is_short: AtomicBool::new(false),
+            age_at: AtomicI64::new(0),
+        }
     }
 
     /// Another bound, from now on.
@@ -52,6 +63,13 @@ impl WorkingMemory {
         let free = all.saturating_sub(waiting).clamp(all / CACHE_PART_LEAST, all / CACHE_PART_MOST);
         let step = (all / STEP_PART).max(1);
         usize::try_from(free / step * step).unwrap_or(usize::MAX)
+    }
+
+    /// Does another age of the caches begin? Says so to one of those who ask.
+    fn begin_age(&self, now: Timestamp) -> bool {
+        let at = self.age_at.load(Relaxed);
+        let next = now.saturating_add(AGE).0;
+        at <= now.0 && self.age_at.compare_exchange(at, next, Relaxed, Relaxed).is_ok()
     }
 
     /// Notes how much waits. `Some` if that begins or ends a shortage.
@@ -84,6 +102,18 @@ impl Shared {
         }
     }
 
+    /// Drops what caches hold without use for some seconds. Called in every turn of a shard.
+    pub fn age_caches(&self, now: Timestamp) {
+        if self.memory.begin_age(now) {
+            self.cache.age();
+        }
+    }
+
+    /// When that has to be done again even if there is no other turn until then.
+    pub fn next_age(&self) -> Option<Timestamp> {
+        (self.cache.bytes() > 0).then(|| Timestamp(self.memory.age_at.load(Relaxed)))
+    }
+
     /// What the working memory is used for.
     pub fn working_memory(&self) -> monitor::WorkingMemory {
         let waiting = &self.usage.waiting;
@@ -114,6 +144,14 @@ mod tests {
         }
         memory.resize(3);
         assert_eq!(memory.cache_max(0), 0);
+    }
+
+    #[test]
+    fn an_age_begins_once_a_second_whoever_asks() {
+        let memory = WorkingMemory::new(6400);
+        let at = |millis: i64| Timestamp(1_000_000_000 + millis * 1_000_000);
+        let began = [0, 0, 999, 1000, 1000, 9000, 9999].map(|millis| memory.begin_age(at(millis)));
+        assert_eq!(began, [true, false, false, true, false, true, false]);
     }
 
     #[test]

@@ -151,7 +151,7 @@ impl Shared {
             inbox: Arc::clone(self.inbox(asset.group)),
             account: Arc::clone(account),
             consumers: RwLock::default(),
-            config: ArcSwap::from_pointee(asset.config.clone()),
+            config: ArcSwap::new(Arc::clone(&asset.config)),
             subscriptions: Mutex::default(),
             sink: self.server.next_id(),
             identity: jetstream::source::identity(asset.created).into(),

@@ -38,7 +38,7 @@ impl StreamSink {
     /// Hands the message to the shard. A full inbox is answered with 429 there, so this always counts as taken.
     pub fn deliver(&self, message: &Message<'_>) -> bool {
         let group = self.stream.group;
-        let size = message.subject.len() + message.payload.len();
+        let size = Inbound::size_of(message);
         let refuse = message.reply.map(|reply| Input::Refuse { group, reply: reply.to_vec().into() });
         let publish = || Input::Publish { group, message: Inbound::copy(message, None) };
         self.stream.inbox.push_message(size, publish, refuse);
@@ -213,7 +213,7 @@ impl ApiSink {
         message: &Message<'_>,
         input: impl FnOnce(u64) -> Input,
     ) -> bool {
-        let size = message.subject.len() + message.payload.len();
+        let size = Inbound::size_of(message);
         stream.inbox.push_message(size, || input(stream.group), None);
         true
     }

@@ -27,7 +27,7 @@ impl SourceSink {
     /// Hands the message to the shard. One that finds no room is dropped: the stream sees the gap and has it sent again.
     pub fn deliver(&self, message: &Message<'_>) -> bool {
         let group = self.stream.group;
-        let size = message.subject.len() + message.payload.len();
+        let size = Inbound::size_of(message);
         let sourced = || Input::Sourced { group, inbox: self.inbox, message: Inbound::copy(message, None) };
         self.stream.inbox.push_message(size, sourced, None)
     }

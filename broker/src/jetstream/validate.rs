@@ -18,7 +18,7 @@ struct OfAccount<'a> {
 
 impl Streams for OfAccount<'_> {
     fn stream(&self, name: &str) -> Option<&StreamConfig> {
-        self.catalogue.get(self.account, name).map(|asset| &asset.config)
+        self.catalogue.get(self.account, name).map(|asset| &*asset.config)
     }
 
     fn visit(&self, function: &mut dyn FnMut(&StreamConfig)) {
@@ -67,7 +67,7 @@ fn with_view<T>(
 fn of_server(limits: &Limits, catalogue: &Catalogue) -> ServerLimits {
     let server = &limits.server;
     let reserved = |storage| {
-        let configs = catalogue.all().map(|(_, asset)| &asset.config);
+        let configs = catalogue.all().map(|(_, asset)| &*asset.config);
         let bytes = configs.filter(|config| config.storage == storage).map(|config| config.max_bytes.max(0));
         bytes.fold(0i64, i64::saturating_add)
     };

@@ -28,6 +28,7 @@ mod cluster;
 mod compare;
 mod core_protocol;
 mod jetstream;
+mod keda;
 mod monitor;
 mod reload;
 mod system;

@@ -102,7 +102,11 @@ impl Ctx {
         document: impl FnOnce(Response) -> T + Send + 'static,
     ) {
         let respond = Respond::new(move |outgoing, result| self.answer(outgoing, result.map(document)));
-        stream.inbox.push(Input::Request { group: stream.group, request: Box::new(request), respond });
+        stream.inbox.push_request(Input::Request {
+            group: stream.group,
+            request: Box::new(request),
+            respond,
+        });
     }
 
     /// Writes the answer.

@@ -8,7 +8,7 @@ use api::jetstream::request::{Consumers, CreateConsumerRequest, Pause, Reset, Un
 use api::jetstream::response::{self, LIST_LIMIT, NAMES_LIMIT, Paged};
 use jetstream::{Request, Response};
 
-use super::Ctx;
+use super::{Ctx, letters};
 use crate::jetstream::directory::StreamEntry;
 use crate::jetstream::shard::Outgoing;
 use crate::server::COMPATIBLE_VERSION;
@@ -113,6 +113,9 @@ fn send_create(
     let asked = request.and_then(|request| {
         let stream = ctx.stream(stream)?;
         identify(&mut ctx, &request, &stream)?;
+        if letters::come_back(&ctx.request.account, &stream, &request.config) {
+            return Err(ErrorCode::CONSUMER_DEAD_LETTER_CYCLE.into());
+        }
         Ok((request, stream))
     });
     let (request, stream) = match asked {

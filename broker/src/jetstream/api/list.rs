@@ -38,7 +38,7 @@ pub(super) fn stream_list(ctx: Ctx, outgoing: &mut Outgoing) {
         let gather = Arc::clone(&gather);
         let respond = Respond::new(move |outgoing, result| arrived(&gather, place, result.ok(), outgoing));
         let request = Box::new(Request::StreamInfo(StreamInfoDetails::default()));
-        stream.inbox.push(Input::Request { group: stream.group, request, respond });
+        stream.inbox.push_request(Input::Request { group: stream.group, request, respond });
     }
 }
 

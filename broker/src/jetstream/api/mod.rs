@@ -3,6 +3,7 @@
 pub mod account;
 pub mod answer;
 mod consumer;
+mod letters;
 mod list;
 mod refusal;
 mod restore;

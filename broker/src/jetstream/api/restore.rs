@@ -38,7 +38,7 @@ pub(super) fn restore(ctx: Ctx, outgoing: &mut Outgoing, name: &str) {
     if config.name.is_empty() {
         name.clone_into(&mut config.name);
     }
-    let request = StreamRequest { config, pedantic: false };
+    let request = StreamRequest { config, pedantic: false, storage_given: true };
     let reserved = Arc::new(OnceLock::new());
     let wanted = Wanted::Reserve {
         name: name.into(),

@@ -8,9 +8,10 @@ use std::time::{Duration, Instant};
 
 use api::error::jetstream::ErrorCode;
 use api::jetstream::advisory;
-use api::jetstream::request::Snapshot;
+use api::jetstream::request::{Snapshot, StreamInfoDetails};
 use api::jetstream::response;
 use api::jetstream::stream::StreamState;
+use jetstream::Request;
 use jetstream::snapshot::archive::MAGIC;
 use jetstream::snapshot::{Entry, Image, Packer};
 
@@ -18,7 +19,7 @@ use super::{Ctx, time_of};
 use crate::clock;
 use crate::jetstream::advise;
 use crate::jetstream::directory::StreamEntry;
-use crate::jetstream::shard::{Call, Input, Outbound, Outgoing, Shard};
+use crate::jetstream::shard::{Call, Input, Outbound, Outgoing, Respond, Shard};
 use crate::jetstream::transfers::SnapshotPlace;
 
 /// Bytes of a chunk: the default, and what may be asked for.
@@ -78,12 +79,26 @@ async fn look<T: Send + 'static>(
     receiver.await.ok()
 }
 
+/// Waits until what came before this request is in the stream.
+async fn settle(stream: &StreamEntry) {
+    let (sender, receiver) = tokio::sync::oneshot::channel();
+    let respond = Respond::new(move |_, _| {
+        // Who asked may have gone meanwhile; then nobody waits.
+        let _ = sender.send(());
+    });
+    let request = Box::new(Request::StreamInfo(StreamInfoDetails::default()));
+    stream.inbox.push_request(Input::Request { group: stream.group, request, respond });
+    // A stream that is gone is not found by who looks at it next.
+    let _ = receiver.await;
+}
+
 async fn send(ctx: Ctx, stream: Arc<StreamEntry>, request: Snapshot, place: (SnapshotPlace, String)) {
     let start = clock::unix_nanos();
     let shared = Arc::clone(&ctx.shared);
     let account = Arc::clone(&ctx.request.account);
     let mut outgoing = Outgoing::new(Arc::clone(&shared.server), rand::random());
     let with_consumers = !request.no_consumers;
+    settle(&stream).await;
     let Some(image) = look(&stream, move |stream| Image::new(stream, with_consumers)).await else {
         ctx.answer::<response::StreamSnapshot>(&mut outgoing, Err(ErrorCode::STREAM_NOT_FOUND.into()));
         return outgoing.flush();

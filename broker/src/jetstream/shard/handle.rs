@@ -12,12 +12,15 @@ use jetstream::{Request, Token};
 use multiraft::{GroupId, Position};
 
 use super::hosted::Checkpoint;
-use super::{Input, Outbound, Shard, direct};
+use super::{Input, Outbound, Respond, Shard, direct};
 use crate::jetstream::inbox::Inbound;
 use crate::jetstream::log_thread::Record;
 
 /// Header block of an answer to a publisher that found no room.
 const TOO_MANY_REQUESTS: &[u8] = b"NATS/1.0 429 Too Many Requests\r\n\r\n";
+
+/// Requests that wait for a stream to lead for the first time. More are refused.
+const EARLY_MAX: usize = 4096;
 
 impl Shard {
     pub(super) fn handle(&mut self, input: Input) {
@@ -26,19 +29,10 @@ impl Shard {
             Input::Pull { group, message } => self.pull(group, &message),
             Input::Ack { group, message } => self.ack(group, &message),
             Input::FlowControl { group, message } => self.flow_control(group, &message),
-            Input::DirectGet { group, message } => self.direct_get(group, &message),
+            Input::DirectGet { group, message } => self.direct_get(group, message),
             Input::Sourced { group, inbox, message } => self.sourced(group, inbox, message),
-            Input::Request { group, request, respond } => {
-                let Some(hosted) = self.hosted.get_mut(&group) else {
-                    respond.call(&mut self.outgoing, Err(ErrorCode::STREAM_NOT_FOUND.into()));
-                    return;
-                };
-                let token = hosted.token(respond);
-                hosted.with(&mut self.outgoing, self.now, |stream, outside, effects| {
-                    stream.handle_request(outside, effects, token, *request);
-                });
-                self.touch(group);
-            }
+            Input::Request { group, request, respond } => self.request(group, request, respond),
+            Input::Glance { group, request, respond } => self.glance(group, *request, respond),
             Input::Refuse { group, reply } => self.refuse(group, &reply),
             Input::Interest { group, subject } => {
                 let Some(hosted) = self.hosted.get_mut(&group) else { return };
@@ -66,6 +60,41 @@ impl Shard {
             Input::TakeLeave(told) => self.take_leave(&told),
             Input::Stop => self.stopping = true,
         }
+    }
+
+    fn request(&mut self, group: u64, request: Box<Request>, respond: Respond) {
+        let Some(hosted) = self.hosted.get_mut(&group) else {
+            return respond.call(&mut self.outgoing, Err(ErrorCode::STREAM_NOT_FOUND.into()));
+        };
+        if hosted.failed.is_some() {
+            // Nothing in flight is applied any more, so nobody waits for it.
+            return self.glance(group, *request, respond);
+        }
+        if !hosted.elected {
+            if hosted.early.len() >= EARLY_MAX {
+                return respond.call(&mut self.outgoing, Err(ErrorCode::CLUSTER_NOT_AVAIL.into()));
+            }
+            return hosted.early.push(Input::Request { group, request, respond });
+        }
+        if !hosted.leads {
+            return respond.call(&mut self.outgoing, Err(ErrorCode::NOT_ENABLED_FOR_ACCOUNT.into()));
+        }
+        let token = hosted.token(respond);
+        hosted.with(&mut self.outgoing, self.now, |stream, outside, effects| {
+            stream.handle_request(outside, effects, token, *request);
+        });
+        self.touch(group);
+    }
+
+    fn glance(&mut self, group: u64, request: Request, respond: Respond) {
+        let Some(hosted) = self.hosted.get_mut(&group) else {
+            return respond.call(&mut self.outgoing, Err(ErrorCode::STREAM_NOT_FOUND.into()));
+        };
+        let token = hosted.token(respond);
+        hosted.with(&mut self.outgoing, self.now, |stream, outside, effects| {
+            stream.handle_glance(outside, effects, token, request);
+        });
+        self.touch(group);
     }
 
     fn publish(&mut self, group: u64, message: Inbound) {
@@ -118,9 +147,12 @@ impl Shard {
     }
 
     /// A direct get. What is wrong with it is told by status, in the place of a message.
-    fn direct_get(&mut self, group: u64, message: &Inbound) {
+    fn direct_get(&mut self, group: u64, message: Inbound) {
         let (Some(hosted), Some(reply)) = (self.hosted.get_mut(&group), &message.reply) else { return };
-        match direct::read(message) {
+        if !hosted.elected && hosted.failed.is_none() && hosted.early.len() < EARLY_MAX {
+            return hosted.early.push(Input::DirectGet { group, message });
+        }
+        match direct::read(&message) {
             Ok(request) => {
                 let token = Token(0);
                 let request = Request::DirectGet { reply: reply.clone(), request: Box::new(request) };
@@ -211,10 +243,27 @@ impl Shard {
         );
         hosted.failed = Some(reason.into());
         self.shared.health.failed(entry.account.account.name(), &entry.name, reason);
+        let error = ErrorCode::STREAM_OFFLINE_REASON.because(reason);
+        self.refuse_early(group, &error);
+        let Some(hosted) = self.hosted.get_mut(&group) else { return };
+        hosted.with(&mut self.outgoing, self.now, |stream, _, effects| {
+            stream.refuse_requests(effects, &error);
+        });
+        self.touch(group);
+    }
+
+    /// The stream does not lead: whoever has asked it, or waits for it to be made, hears why.
+    pub(super) fn refuse_early(&mut self, group: u64, error: &ApiError) {
+        let Some(hosted) = self.hosted.get_mut(&group) else { return };
+        for respond in hosted.take_early() {
+            respond.call(&mut self.outgoing, Err(error.clone()));
+        }
     }
 
     fn fail_all(&mut self, reason: &Arc<str>) {
         self.log_failed = Some(Arc::clone(reason));
+        // What is on its way never arrives: streams in memory, and requests, are not held back for it.
+        self.unsynced_bytes = 0;
         let groups: Vec<u64> =
             self.hosted.values().filter(|hosted| hosted.durable).map(|h| h.entry.group).collect();
         for group in groups {

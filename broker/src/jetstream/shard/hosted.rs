@@ -11,7 +11,7 @@ use jetstream::{Outside, Stream, Token};
 use multiraft::Position;
 use store::Timestamp;
 
-use super::{Outgoing, Respond};
+use super::{Input, Outgoing, Respond};
 use crate::jetstream::directory::StreamEntry;
 use crate::jetstream::sources::Subscriptions;
 use crate::net::sink::Account;
@@ -48,6 +48,8 @@ pub struct Hosted {
     pub recovering: bool,
     /// Gets its info when it leads for the first time.
     pub respond: Option<Respond>,
+    /// Requests that came before the machine led for the first time.
+    pub early: Vec<Input>,
     /// Bytes that it put into the log since its last checkpoint began.
     pub log_bytes: u64,
     /// Where it is with its checkpoint.
@@ -111,6 +113,7 @@ impl Hosted {
             // Who creates a stream waits for it; the start does not.
             recovering: respond.is_none(),
             respond,
+            early: Vec::new(),
             log_bytes: 0,
             checkpoint: Checkpoint::Idle,
             applied: Position::default(),
@@ -138,6 +141,15 @@ impl Hosted {
             limits: &limits,
         };
         work(&mut self.stream, &mut view, &mut self.effects)
+    }
+
+    /// Those who wait for it to lead for the first time, if it never will.
+    pub fn take_early(&mut self) -> Vec<Respond> {
+        let requests = std::mem::take(&mut self.early).into_iter().filter_map(|input| match input {
+            Input::Request { respond, .. } => Some(respond),
+            _ => None,
+        });
+        self.respond.take().into_iter().chain(requests).collect()
     }
 
     /// A name for a request, under which `respond` waits.

@@ -1,6 +1,6 @@
 //! A shard: a thread that owns streams with their consumers and groups, and works in turns.
 //!
-//! A turn takes everything that waits in the inbox, lets the machines work, hands their commands to their groups, applies what is committed,
+//! A turn takes a part of what waits in the inbox, lets the machines work, hands their commands to their groups, applies what is committed,
 //! and pays once for what can be shared: one batch to the log, one flush per receiver.
 
 pub mod call;
@@ -108,6 +108,15 @@ pub enum Input {
         /// What to do with the answer.
         respond: Respond,
     },
+    /// An info or list for monitoring: of what is there now, whatever is on its way to the log.
+    Glance {
+        /// Group of the stream.
+        group: u64,
+        /// The request.
+        request: Box<Request>,
+        /// What to do with the answer.
+        respond: Respond,
+    },
     /// Interest in a watched subject changed.
     Interest {
         /// Group of the stream whose consumer watches it.
@@ -165,13 +174,29 @@ pub enum Input {
     Stop,
 }
 
+impl Input {
+    /// Bytes that it counts for among what clients have waiting.
+    pub fn size(&self) -> usize {
+        match self {
+            Self::Publish { message, .. }
+            | Self::Pull { message, .. }
+            | Self::Ack { message, .. }
+            | Self::FlowControl { message, .. }
+            | Self::DirectGet { message, .. }
+            | Self::Sourced { message, .. } => message.size(),
+            _ => 0,
+        }
+    }
+}
+
 /// A shard's state; lives on its thread.
 pub struct Shard {
     pub(super) number: usize,
     pub(super) shared: Arc<Shared>,
     pub(super) inbox: Arc<Inbox>,
     pub(super) node: Node,
-    pub(super) hosted: HashMap<u64, Hosted>,
+    /// Boxed: the table has empty places, and moves all when it grows.
+    pub(super) hosted: HashMap<u64, Box<Hosted>>,
     /// The catalogue, on shard 0.
     pub(super) keeper: Option<Keeper>,
     pub(super) outgoing: Outgoing,
@@ -233,6 +258,7 @@ impl Shard {
                 self.handle(input);
             }
             self.fire_deadlines();
+            self.shared.age_caches(self.now);
             for group in std::mem::take(&mut self.unfinished) {
                 self.touch(group);
             }
@@ -251,7 +277,8 @@ impl Shard {
         if !self.unfinished.is_empty() {
             return Some(clock::now());
         }
-        let (at, _) = self.deadlines.first()?;
+        let hosted = self.deadlines.first().map(|(at, _)| *at);
+        let at = hosted.into_iter().chain(self.shared.next_age()).min()?;
         Some(clock::now() + at.saturating_since(self.now))
     }
 
@@ -314,7 +341,7 @@ impl Shard {
 
     /// Streams hosted here.
     pub fn hosted(&self) -> impl Iterator<Item = &Hosted> {
-        self.hosted.values()
+        self.hosted.values().map(|hosted| &**hosted)
     }
 
     /// The stream of a group, if it is hosted here.

@@ -59,7 +59,7 @@ impl Shard {
             domain: self.shared.domain.as_deref().map(Arc::from),
             created: spec.created,
         };
-        let stream = match Stream::new(identity, (*config).clone(), store, recovered) {
+        let stream = match Stream::new(identity, config, store, recovered) {
             Ok(stream) => stream,
             Err(error) => return self.open_failed(&spec.entry, spec.respond, &error.to_string()),
         };
@@ -91,7 +91,7 @@ impl Shard {
                 return self.open_failed(&spec.entry, spec.respond, &error.to_string());
             }
         }
-        self.hosted.insert(group, Hosted::new(stream, spec.entry, durable, spec.respond));
+        self.hosted.insert(group, Box::new(Hosted::new(stream, spec.entry, durable, spec.respond)));
         let started = self.node.add_group(GroupId(group), start);
         if let Err(error) = started {
             self.fail(group, &error.to_string());
@@ -161,7 +161,8 @@ impl Shard {
         if let Some(deadline) = hosted.deadline {
             self.deadlines.remove(&(deadline, group));
         }
-        for (_, respond) in hosted.responders {
+        let early = hosted.take_early();
+        for respond in hosted.responders.into_values().chain(early) {
             respond.call(&mut self.outgoing, Err(ErrorCode::STREAM_NOT_FOUND.into()));
         }
         self.node.remove_group(GroupId(group));

@@ -15,13 +15,15 @@ impl Shard {
             hosted.leads = true;
             hosted
                 .with(&mut self.outgoing, self.now, |stream, outside, effects| stream.lead(outside, effects));
+            let early = std::mem::take(&mut hosted.early);
             self.opened(group);
+            for input in early {
+                self.handle(input);
+            }
             self.touch(group);
             return;
         }
-        if let Some(respond) = hosted.respond.take() {
-            respond.call(&mut self.outgoing, Err(ErrorCode::NOT_ENABLED_FOR_ACCOUNT.into()));
-        }
+        self.refuse_early(group, &ErrorCode::NOT_ENABLED_FOR_ACCOUNT.into());
         self.recovered(group);
     }
 

@@ -88,7 +88,7 @@ fn question(stream: &StreamEntry, request: Request, place: usize, sender: Sender
         // Who asked may have lost patience.
         drop(sender.send((place, result.ok())));
     });
-    stream.inbox.push(Input::Request { group: stream.group, request: Box::new(request), respond });
+    stream.inbox.push(Input::Glance { group: stream.group, request: Box::new(request), respond });
 }
 
 /// Those that users have made and those of mirrors and sources, as far as each are asked for.

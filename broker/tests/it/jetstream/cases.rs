@@ -18,13 +18,45 @@ transcripts! { "cases":
     limit_of_each_stream,
     sources_twice,
     one_for_each_subject_after_a_restart,
+    limit_of_the_number,
 }
 
+/// Clients that create a stream at once.
+const CREATORS: usize = 20;
 /// Rounds of what has to be right every time.
 const ROUNDS: u64 = 300;
 
 async fn connect(server: &testkit::Server, name: &str) -> JetStream {
     JetStream::over(Client::ready(server).await, name).await
+}
+
+/// O29: of clients that create one name with two configurations, those with one of the two succeed.
+#[tokio::test]
+async fn creations_at_once_have_one_winner() {
+    let server = server(&target()).await;
+    let mut creators = Vec::new();
+    for number in 0..CREATORS {
+        let mut client = connect(&server, &format!("c{number}")).await;
+        creators.push(tokio::spawn(async move {
+            let limit = number % 2 + 1;
+            let config = json!({"name": "S", "subjects": ["s"], "max_msgs": limit});
+            (limit, client.api("STREAM.CREATE.S", &config).await)
+        }));
+    }
+    let mut answers = Vec::new();
+    for creator in creators {
+        answers.push(creator.await.unwrap());
+    }
+    let winner = connect(&server, "js").await.api("STREAM.INFO.S", &Value::Null).await["config"]["max_msgs"]
+        .as_u64()
+        .unwrap();
+    for (limit, answer) in answers {
+        if limit as u64 == winner {
+            assert_eq!(answer["config"]["max_msgs"], winner, "{answer}");
+        } else {
+            assert_eq!(answer["error"]["err_code"], 10058, "{answer}");
+        }
+    }
 }
 
 /// O30: what was created is there, whoever asks next.

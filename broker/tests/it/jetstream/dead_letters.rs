@@ -262,3 +262,86 @@ async fn the_option_is_checked_and_can_be_changed() {
     assert!(info["config"].get("dead_letter_subject").is_none(), "{info}");
     assert_eq!(messages(&mut js, "WORK").await, 1);
 }
+
+/// Limits neither count nor remove a message whose letter is not stored, also when the log is replayed.
+#[tokio::test]
+async fn limits_leave_messages_whose_letters_are_open() {
+    let Some((mut server, mut js)) = with_queue().await else { return };
+    let config = json!({"name": "LOG", "subjects": ["log.>"], "max_msgs": 3, "max_msgs_per_subject": 2});
+    js.stream(config).await;
+    let letters = json!({"durable_name": "w", "ack_policy": "explicit", "dead_letter_subject": "dead.log"});
+    js.consumer("LOG", letters).await;
+    js.publish("log.a", "condemned").await;
+    let message = js.fetch_wait("LOG", "w", 1).await.remove(0);
+    confirm(&mut js, &message, "+TERM").await;
+    for number in 2..=4 {
+        js.publish("log.a", &number.to_string()).await;
+    }
+    js.publish("log.b", "5").await;
+    js.publish("log.c", "6").await;
+    let state = |js: JetStream| async move {
+        let mut js = js;
+        let info = js.ok("STREAM.INFO.LOG", json!({"deleted_details": true})).await;
+        (info["state"].clone(), js)
+    };
+    let (before, _) = state(js).await;
+    assert_eq!((&before["messages"], &before["first_seq"]), (&json!(4), &json!(1)), "{before}");
+    assert_eq!(before["deleted"], json!([2, 3]), "{before}");
+    let (after, mut js) = state(kill(&mut server).await).await;
+    assert_eq!(after["deleted"], before["deleted"], "{after}");
+    with_graveyard(&mut js).await;
+    let info = js.until("STREAM.INFO.LOG", "the message goes", |info| info["state"]["messages"] == 3).await;
+    assert_eq!(info["state"]["first_seq"], 4, "{info}");
+    let letter = js.fetch_wait("DEAD", "r", 1).await.remove(0);
+    assert_eq!(letter.payload, "condemned");
+}
+
+/// Age removes it as soon as its letter is stored.
+#[tokio::test]
+async fn age_leaves_messages_whose_letters_are_open() {
+    let Some((_server, mut js)) = with_queue().await else { return };
+    js.stream(json!({"name": "LOG", "subjects": ["log.>"], "max_age": 1_000_000_000, "duplicate_window": 0}))
+        .await;
+    let letters = json!({"durable_name": "w", "ack_policy": "explicit", "dead_letter_subject": "dead.log"});
+    js.consumer("LOG", letters).await;
+    js.publish("log.a", "condemned").await;
+    let message = js.fetch_wait("LOG", "w", 1).await.remove(0);
+    confirm(&mut js, &message, "+TERM").await;
+    js.publish("log.a", "ages").await;
+    js.until("STREAM.INFO.LOG", "the second one goes", |info| {
+        info["state"]["num_deleted"] == 1 || info["state"]["last_seq"] == 2 && info["state"]["messages"] == 1
+    })
+    .await;
+    let info = js.ok("STREAM.INFO.LOG", Value::Null).await;
+    assert_eq!((&info["state"]["messages"], &info["state"]["first_seq"]), (&json!(1), &json!(1)), "{info}");
+    with_graveyard(&mut js).await;
+    js.until("STREAM.INFO.LOG", "the first one goes", |info| info["state"]["messages"] == 0).await;
+    assert_eq!(js.fetch_wait("DEAD", "r", 1).await.remove(0).payload, "condemned");
+}
+
+/// Letters that other consumers, or sources, would bring back are refused, whoever closes the circle.
+#[tokio::test]
+async fn a_circle_over_several_streams_is_refused() {
+    let Some((_server, mut js)) = with_queue().await else { return };
+    with_graveyard(&mut js).await;
+    let consumer = |stream: &str, name: &str, letters: &str| {
+        let config = json!({"durable_name": name, "ack_policy": "explicit", "dead_letter_subject": letters});
+        (format!("CONSUMER.DURABLE.CREATE.{stream}.{name}"), json!({"stream_name": stream, "config": config}))
+    };
+    let mut code =
+        async |(path, body): (String, Value)| js.api(&path, &body).await["error"]["err_code"].as_u64();
+    // The letters of WORK go to DEAD, those of DEAD to GONE, and those of GONE would go to WORK.
+    assert_eq!(
+        code(("STREAM.CREATE.GONE".into(), json!({"name": "GONE", "subjects": ["gone"]}))).await,
+        None
+    );
+    assert_eq!(code(consumer("DEAD", "d", "gone")).await, None);
+    assert_eq!(code(consumer("GONE", "g", "work.again")).await, Some(20_002));
+    assert_eq!(code(consumer("GONE", "g", "elsewhere")).await, None);
+    assert_eq!(code(consumer("GONE", "g", "work.again")).await, Some(20_002));
+    // What takes from where letters go is a place where they come to as well.
+    let back = json!({"name": "BACK", "sources": [{"name": "GONE"}]});
+    assert_eq!(code(("STREAM.CREATE.BACK".into(), back)).await, None);
+    assert_eq!(code(consumer("BACK", "b", "dead.again")).await, Some(20_002));
+    assert_eq!(code(consumer("BACK", "b", "nowhere")).await, None);
+}

@@ -49,7 +49,8 @@ async fn a_busy_subject_does_not_hold_up_others() {
     let messages = js.fetch("S", "c", 10).await;
     assert_eq!(payloads(&messages), ["a1", "b1", "c1"]);
     assert_eq!(state(&mut js).await, (json!(3), json!(2), json!({"subjects": 3, "held_back": 2})));
-    // What was held back is remembered.
+    // What was held back is remembered, once it is known to be on stable storage.
+    js.request(ack_subject(&messages[2]), "", "+WPI").await;
     server.kill().await;
     server.restart().await;
     js = JetStream::connect(&server).await;

@@ -19,6 +19,7 @@ transcripts! { "stream":
     metadata,
     update,
     update_rules,
+    beginnings,
     one_way_flags,
     sealed,
     delete,

@@ -27,7 +27,8 @@ macro_rules! walkthroughs {
 }
 
 walkthroughs! { stream: every_flag, life, from_a_file, mirrors_and_sources }
-walkthroughs! { consumer: every_flag, life, groups, subscribe }
+// `stream view`, `stream graph` and `consumer graph` only start on a terminal.
+walkthroughs! { consumer: every_flag, life, groups, subscribe, sub }
 walkthroughs! { kv: buckets, keys, watched, mirrored }
 walkthroughs! { object: buckets, objects, watched }
 walkthroughs! { operations: account, details, checks, backups, measurements, counters }

@@ -21,6 +21,9 @@ pub struct StreamRequest {
     /// Refuse what would otherwise be put right.
     #[serde(skip_serializing_if = "is_zero")]
     pub pedantic: bool,
+    /// The storage was named and not left to the default: then what is reserved is looked at before anything else.
+    #[serde(skip)]
+    pub storage_given: bool,
 }
 
 /// Names or infos of streams, a page of them.

@@ -293,7 +293,7 @@ impl Consumer {
         let Some(pending) = self.state.pending.get(&sequence) else { return };
         let count = pending.count;
         self.advise_naked(ctx, delivery);
-        let Some(delay) = delay else { return self.requeue(ctx, sequence) };
+        let Some(delay) = delay.filter(|delay| *delay > 0) else { return self.requeue(ctx, sequence) };
         // The wait is counted from a time that makes it end after the delay.
         let wait = self.settings.wait(count).unwrap_or(0);
         let at = Timestamp(now.0.saturating_add(delay).saturating_sub(wait));

@@ -64,6 +64,7 @@ impl Consumer {
                 applied.acked.push(range);
             }
             Operation::Buried { sequence } => {
+                self.state.count_letter();
                 self.state.unapplied.remove(&sequence);
                 applied.acked.push(sequence..=sequence);
             }
@@ -82,6 +83,8 @@ impl Consumer {
                     pending.chain(exhausted).for_each(|done| push_sequence(&mut applied.acked, done));
                 }
             }
+            Operation::GivenUp { sequence } => applied.given_up.push(sequence),
+            Operation::Exhausted { sequence } => applied.exhausted.push(sequence),
             Operation::Delivered { first, count, .. } if self.is_unacknowledged() => {
                 self.finish_delivered(first..=first + (count - 1), applied);
             }
@@ -135,7 +138,9 @@ impl Consumer {
             Operation::Exhausted { sequence } => {
                 state.exhaust(sequence);
             }
-            Operation::Buried { sequence } => state.bury(sequence),
+            Operation::Buried { sequence } => {
+                state.finish(sequence);
+            }
             // Done with its cause, which is not in the operation.
             Operation::GivenUp { .. } => {}
             Operation::Parked { sequence } => {

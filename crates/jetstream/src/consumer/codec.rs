@@ -163,12 +163,13 @@ impl State {
 impl Consumer {
     /// Writes everything that a replica must know.
     pub fn encode_state(&self, out: &mut Vec<u8>) {
-        out.put_byte(self.state.version());
+        let state = self.lasting_state();
+        out.put_byte(state.version());
         out.put_string(self.name.as_bytes());
         out.put_signed(self.created.0);
         // A configuration consists of texts and numbers, which always have a JSON form.
         out.put_string(&api::json::to_vec(&*self.config).unwrap_or_default());
-        self.state.encode(out);
+        state.encode(out);
     }
 
     /// Reads what `encode_state` wrote. The consumer does not lead.

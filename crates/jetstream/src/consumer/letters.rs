@@ -4,6 +4,7 @@
 //! (it is not delivered again, but still pending), then the letter is published, and only the other stream's confirmation makes the message done.
 //! Until then the letter is published again, also by the next leader. Its id lets the other stream take it once within its window.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
@@ -16,7 +17,7 @@ use store::stream::Message;
 
 use super::command::Operation;
 use super::settings::keeps_messages;
-use super::state::Cause;
+use super::state::{Cause, State};
 use super::{Consumer, Context};
 use crate::effect::{Advisory, Effect, Send};
 use crate::stream::headers::{self, Builder};
@@ -132,6 +133,32 @@ fn is_kept(name: &[u8]) -> bool {
 }
 
 impl Consumer {
+    /// Messages that are given up and whose letter is not stored.
+    pub(crate) fn open_letters(&self) -> impl Iterator<Item = u64> {
+        self.state.letters.iter().flat_map(|letters| letters.open.keys().copied())
+    }
+
+    /// The state without what was given up and is not applied yet: that is in the log, and holds from its place there on.
+    pub(super) fn lasting_state(&self) -> Cow<'_, State> {
+        let (Some(lead), Some(letters)) = (&self.lead, &self.state.letters) else {
+            return Cow::Borrowed(&self.state);
+        };
+        let is_applied = |sequence: &u64| {
+            lead.letters.as_ref().is_some_and(|letters| letters.places.contains_key(sequence))
+        };
+        if letters.open.keys().all(is_applied) {
+            return Cow::Borrowed(&self.state);
+        }
+        let mut state = self.state.clone();
+        if let Some(letters) = &mut state.letters {
+            letters.open.retain(|sequence, _| is_applied(sequence));
+            if letters.open.is_empty() && letters.stored == 0 {
+                state.letters = None;
+            }
+        }
+        Cow::Owned(state)
+    }
+
     /// Whether a letter is written when this message is given up. One that came back as a message to this consumer is not: that would never end.
     pub(super) fn wants_letter(&self, ctx: &Context<'_>, sequence: u64) -> bool {
         let own = self.config.dead_letter_subject.as_bytes();
@@ -268,7 +295,7 @@ impl Consumer {
     /// The letter is stored: the message is done.
     fn bury(&mut self, ctx: &mut Context<'_>, sequence: u64, now: Timestamp) {
         self.free_key(ctx, sequence);
-        self.state.bury(sequence);
+        self.state.finish(sequence);
         if keeps_messages(ctx) {
             self.state.unapplied.insert(sequence);
         }

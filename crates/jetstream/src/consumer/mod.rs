@@ -98,6 +98,10 @@ pub enum RemoveReason {
 pub struct Applied {
     /// Messages that this consumer does not need any more.
     pub acked: Vec<RangeInclusive<u64>>,
+    /// Messages that it has given up, and that stay until their letter is stored.
+    pub given_up: Vec<u64>,
+    /// Messages that it was given as often as allowed, and that get no letter.
+    pub exhausted: Vec<u64>,
 }
 
 /// A consumer.

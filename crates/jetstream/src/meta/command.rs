@@ -1,6 +1,7 @@
 //! Commands of the catalogue, and the catalogue itself, as bytes: JSON, because both are rare and a person may have to read them.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use api::jetstream::stream::StreamConfig;
 use bytes::Bytes;
@@ -105,7 +106,7 @@ impl Command {
                 account,
                 group: asset.group,
                 created: asset.created.0,
-                config: Box::new(asset.config),
+                config: Box::new(Arc::unwrap_or_clone(asset.config)),
             },
             Self::Update { account, config } => CommandForm::Update { account, config },
             Self::Delete { account, name } => CommandForm::Delete { account, name },
@@ -117,7 +118,7 @@ impl Command {
         Ok(match decode(bytes)? {
             CommandForm::Create { account, group, created, config } => Self::Create {
                 account,
-                asset: Box::new(Asset { group, created: Timestamp(created), config: *config }),
+                asset: Box::new(Asset { group, created: Timestamp(created), config: config.into() }),
             },
             CommandForm::Update { account, config } => Self::Update { account, config },
             CommandForm::Delete { account, name } => Self::Delete { account, name },
@@ -130,7 +131,7 @@ pub(super) fn encode_catalogue(catalogue: &Catalogue) -> Bytes {
         account: account.into(),
         group: asset.group,
         created: asset.created.0,
-        config: asset.config.clone(),
+        config: StreamConfig::clone(&asset.config),
     });
     encode(CatalogueForm {
         applied: catalogue.applied,
@@ -144,7 +145,8 @@ pub(super) fn decode_catalogue(bytes: &[u8]) -> Result<Catalogue, DecodeError> {
     let mut accounts: BTreeMap<Box<str>, BTreeMap<Box<str>, Asset>> = BTreeMap::new();
     for stream in form.streams {
         let name: Box<str> = stream.config.name.as_str().into();
-        let asset = Asset { group: stream.group, created: Timestamp(stream.created), config: stream.config };
+        let config = stream.config.into();
+        let asset = Asset { group: stream.group, created: Timestamp(stream.created), config };
         accounts.entry(stream.account).or_default().insert(name, asset);
     }
     Ok(Catalogue { accounts, next_group: form.next_group, applied: form.applied })

@@ -8,6 +8,7 @@
 mod command;
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use api::jetstream::stream::StreamConfig;
 use bytes::Bytes;
@@ -27,8 +28,8 @@ pub struct Asset {
     pub group: u64,
     /// When it was created.
     pub created: Timestamp,
-    /// Its configuration, defaults filled in.
-    pub config: StreamConfig,
+    /// Its configuration, defaults filled in. One copy serves all who host the stream or answer for it.
+    pub config: Arc<StreamConfig>,
 }
 
 /// What an applied command did.
@@ -112,7 +113,7 @@ impl Catalogue {
     pub fn create(&self, account: &str, config: StreamConfig, now: Timestamp) -> Command {
         Command::Create {
             account: account.into(),
-            asset: Box::new(Asset { group: self.next_group, created: now, config }),
+            asset: Box::new(Asset { group: self.next_group, created: now, config: config.into() }),
         }
     }
 
@@ -134,7 +135,7 @@ impl Catalogue {
                 let streams = self.accounts.get_mut(&account);
                 match streams.and_then(|streams| streams.get_mut(config.name.as_str())) {
                     Some(asset) => {
-                        asset.config = *config;
+                        asset.config = config.into();
                         let asset = asset.clone();
                         Change::Updated { account, asset }
                     }

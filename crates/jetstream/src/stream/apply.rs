@@ -15,6 +15,9 @@ use crate::outside::Outside;
 use crate::request::Response;
 use crate::stream::consumers::Consumers;
 
+/// Subjects of messages that the store hears of at once before they are stored one by one.
+const EXPECTED: usize = 32;
+
 /// Why a committed command could not be applied. The stream is not to be believed after it.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ApplyError {
@@ -35,7 +38,14 @@ impl Stream {
         if self.failed.is_some() {
             return;
         }
-        for command in commands(entry) {
+        let mut ahead = commands(entry).map(|command| match command {
+            Ok(Command::Store(store)) => store.subject,
+            _ => &[],
+        });
+        for (at, command) in commands(entry).enumerate() {
+            if at % EXPECTED == 0 {
+                self.store.expect(&mut ahead.by_ref().take(EXPECTED));
+            }
             let applied = command
                 .map_err(ApplyError::from)
                 .and_then(|command| self.apply_command(outside, effects, &command));
@@ -43,6 +53,7 @@ impl Stream {
                 self.fail(effects, error.to_string());
                 return;
             }
+            self.handle_ordered_requests(outside, effects);
         }
         self.applied = index;
         self.fresh = false;
@@ -72,7 +83,9 @@ impl Stream {
             Command::Expire(sequences) => {
                 self.expiries.applied();
                 for sequence in sequences.iter() {
-                    self.remove(outside, effects, (sequence, false, RemoveReason::Limits))?;
+                    if !self.held.contains(sequence) {
+                        self.remove(outside, effects, (sequence, false, RemoveReason::Limits))?;
+                    }
                 }
             }
             Command::Purge { filter, below, keep } => {
@@ -183,6 +196,7 @@ impl Stream {
         let (sequence, erase, reason) = what;
         let Some(removed) = self.store.remove(sequence, erase)? else { return Ok(false) };
         self.schedules.remove(&removed.subject, sequence);
+        self.held.forget(sequence);
         let (consumers, mut ctx) = self.split(outside, effects);
         consumers.removed(&mut ctx, &removed, reason);
         Ok(true)
@@ -206,6 +220,7 @@ impl Stream {
         gone.sort_unstable_by_key(|removed| removed.sequence);
         for removed in &gone {
             self.schedules.remove(&removed.subject, removed.sequence);
+            self.held.forget(removed.sequence);
         }
         let (consumers, mut ctx) = self.split(outside, effects);
         for removed in &gone {

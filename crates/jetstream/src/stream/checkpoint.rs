@@ -1,7 +1,8 @@
 //! What a checkpoint holds beside the messages: configuration, numbers, consumers.
 //!
 //! Message ids are not among it: the window is rebuilt from the headers of stored messages, and the replayed log adds the rest. So ids of messages
-//! that were removed before the last checkpoint are forgotten by a restart, as in the reference.
+//! that were removed before the last checkpoint are forgotten by a restart, as in the reference. How far there are ids is among it, so that a
+//! stream without any is not read at all.
 
 use api::jetstream::stream::StreamConfig;
 use bytes::{Buf, BufMut, Bytes, BytesMut};
@@ -15,6 +16,8 @@ const CONFIG: &str = "config";
 const FACTS: &str = "facts";
 const SCHEDULES: &str = "schedules";
 const SOURCES: &str = "sources";
+/// Highest sequence that an id came with; eight bytes, little endian.
+const IDS: &str = "ids";
 /// In front of the name of a consumer.
 const CONSUMER: &str = "consumer/";
 
@@ -61,8 +64,13 @@ impl Stream {
         if let Some(positions) = self.positions.changes() {
             changes.push((SOURCES.into(), positions));
         }
+        let ids = self.dedupe.newest();
+        if self.ids_saved != Some(ids) {
+            changes.push((IDS.into(), Some(Bytes::copy_from_slice(&ids.to_le_bytes()))));
+        }
         let job = self.store.begin_checkpoint(self.applied, changes)?;
         self.dirty = false;
+        self.ids_saved = Some(ids);
         Ok(job)
     }
 
@@ -71,8 +79,9 @@ impl Stream {
         self.store.finish_checkpoint(done)
     }
 
-    /// Takes over what a checkpoint holds, and reads from the messages what it does not.
-    pub(super) fn restore(&mut self, items: &Items) -> Result<(), OpenError> {
+    /// Takes over what a checkpoint holds, and reads from the messages what it does not. Of a store that is damaged, the checkpoint may be older
+    /// than its messages.
+    pub(super) fn restore(&mut self, items: &Items, damaged: bool) -> Result<(), OpenError> {
         if let Some(mut facts) = items.get(FACTS).cloned() {
             if facts.len() < 9 || facts.get_u8() != VERSION {
                 return Err(unreadable(FACTS, "unknown version"));
@@ -98,29 +107,31 @@ impl Stream {
             return Err(unreadable(SOURCES, "ends too early"));
         }
         self.find_positions()?;
-        self.restore_ids()?;
+        let ids = items.get(IDS).and_then(|item| item.first_chunk().copied()).map(u64::from_le_bytes);
+        self.restore_ids(ids.filter(|_| !damaged))?;
+        self.ids_saved = ids;
         Ok(())
     }
 
-    /// Reads ids within the window from the headers of stored messages.
-    pub(super) fn restore_ids(&mut self) -> Result<(), StoreError> {
+    /// Reads ids within the window from the headers of stored messages, up to the last that has one if it is known.
+    pub(super) fn restore_ids(&mut self, newest: Option<u64>) -> Result<(), StoreError> {
         let state = self.store.state();
-        let window = self.facts.config.duplicate_window.duration();
-        let Some(newest) = state.last_timestamp else { return Ok(()) };
-        let mut next = self.store.sequence_at(newest.saturating_sub(window))?;
-        if window.is_zero() {
-            next = state.last_sequence;
+        if let Some(message) = self.store.next(&Filter::All, state.last_sequence)? {
+            self.last_id = Known::parse(&message.headers).message_id.unwrap_or_default().to_vec();
         }
-        while let Some(message) = self.store.next(&Filter::All, next)? {
+        let window = self.facts.config.duplicate_window.duration();
+        let (Some(last), false) = (state.last_timestamp, window.is_zero()) else { return Ok(()) };
+        let end = newest.unwrap_or(state.last_sequence);
+        let mut next = self.store.sequence_at(last.saturating_sub(window))?;
+        while next <= end
+            && let Some(message) = self.store.next(&Filter::All, next)?
+        {
             next = message.sequence + 1;
-            let id = Known::parse(&message.headers).message_id;
-            if let Some(id) = id {
+            if let Some(id) = Known::parse(&message.headers).message_id {
                 self.dedupe.insert(id, message.sequence, message.timestamp);
             }
-            if message.sequence == state.last_sequence {
-                self.last_id = id.unwrap_or_default().to_vec();
-            }
         }
+        self.dedupe.reach(newest.unwrap_or(0));
         Ok(())
     }
 }

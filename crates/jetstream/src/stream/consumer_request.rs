@@ -158,8 +158,7 @@ impl Stream {
 
     fn propose_consumers(&mut self, effects: &mut Effects, token: Option<Token>, command: &Command<'_>) {
         // What consumers did in this turn comes before what changes their set.
-        let flights = &mut self.flights;
-        self.consumers.take_commands(&mut effects.proposal, || flights.push(Flight::Consumer));
+        self.propose_states(effects);
         command.encode(&mut effects.proposal);
         self.flights.push(Flight::Consumers(token));
     }
@@ -385,6 +384,7 @@ impl Stream {
             Command::ResetConsumer { id, sequence } => {
                 let (consumers, mut ctx) = self.split(outside, effects);
                 consumers.call(&mut ctx, *id, |consumer, ctx| consumer.reset(ctx, *sequence));
+                self.release_consumer(outside, effects, *id)?;
                 if let Some(Flight::Consumers(Some(_))) = &flight {
                     let info = self.info_of(outside, effects, *id);
                     let info = info.ok_or_else(|| ErrorCode::CONSUMER_NOT_FOUND.into());
@@ -400,6 +400,7 @@ impl Stream {
                     let filter: Filter = consumer.filter().clone();
                     self.sweep(outside, effects, &filter)?;
                 }
+                self.release_consumer(outside, effects, *id)?;
                 self.dirty = true;
                 answer_request(effects, flight, Ok(Response::Done));
             }
@@ -411,6 +412,7 @@ impl Stream {
                     let applied = applied
                         .map_err(|error| ApplyError::Consumer { id: *id, reason: error.to_string() })?;
                     self.remove_acked(outside, effects, &applied)?;
+                    self.apply_letters(outside, effects, (*id, &applied))?;
                 }
             }
             _ => {}

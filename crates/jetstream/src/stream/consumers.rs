@@ -251,6 +251,11 @@ impl Consumers {
         }
     }
 
+    /// All, with their numbers.
+    pub(crate) fn iter_with_ids(&self) -> impl Iterator<Item = (u64, &Consumer)> {
+        self.slots.iter().map(|(id, slot)| (*id, &slot.consumer))
+    }
+
     /// All up to a sequence left the store.
     pub(crate) fn purged(&mut self, ctx: &mut Context<'_>, up_to: u64) {
         self.for_each(ctx, |consumer, ctx| consumer.handle_purged(ctx, up_to));

@@ -25,6 +25,8 @@ pub(crate) struct Dedupe {
     window: Duration,
     by_id: HashMap<Arc<[u8]>, Seen>,
     order: VecDeque<(Timestamp, Arc<[u8]>)>,
+    /// Highest sequence that an id came with, whatever the window; zero if none did.
+    newest: u64,
 }
 
 impl Dedupe {
@@ -44,8 +46,19 @@ impl Dedupe {
         (now < seen.timestamp.saturating_add(self.window)).then_some(seen.sequence)
     }
 
+    /// No message behind this sequence has an id.
+    pub(crate) fn newest(&self) -> u64 {
+        self.newest
+    }
+
+    /// A message with this sequence had an id that need not be remembered any more.
+    pub(crate) fn reach(&mut self, sequence: u64) {
+        self.newest = self.newest.max(sequence);
+    }
+
     /// Remembers the id of a message.
     pub(crate) fn insert(&mut self, id: &[u8], sequence: u64, timestamp: Timestamp) {
+        self.newest = self.newest.max(sequence);
         if self.window.is_zero() {
             return;
         }
@@ -83,7 +96,7 @@ mod tests {
         dedupe.insert(b"b", 3, Timestamp(120));
         assert_eq!(dedupe.find(b"a", Timestamp(120)), Some(2));
         dedupe.insert(b"c", 4, Timestamp(200));
-        assert_eq!((dedupe.by_id.len(), dedupe.order.len()), (1, 1));
+        assert_eq!((dedupe.by_id.len(), dedupe.order.len(), dedupe.newest()), (1, 1, 4));
     }
 
     #[test]
@@ -91,5 +104,6 @@ mod tests {
         let mut dedupe = Dedupe::new(Duration::ZERO);
         dedupe.insert(b"a", 1, Timestamp(100));
         assert!(dedupe.find(b"a", Timestamp(100)).is_none() && dedupe.order.is_empty());
+        assert_eq!(dedupe.newest(), 1);
     }
 }

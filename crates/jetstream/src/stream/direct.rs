@@ -283,7 +283,7 @@ fn end(effects: &mut Effects, batch: &Batch) {
     send_block(effects, batch.reply.clone(), block);
 }
 
-fn status(effects: &mut Effects, reply: Bytes, text: &str) {
+pub(super) fn status(effects: &mut Effects, reply: Bytes, text: &str) {
     send_block(effects, reply, format!("NATS/1.0 {text}\r\n\r\n"));
 }
 

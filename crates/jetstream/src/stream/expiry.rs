@@ -57,7 +57,10 @@ impl Stream {
             }
             _ => None,
         };
-        [aged, self.store.next_expiry()].into_iter().flatten().min()
+        let due = [aged, self.store.next_expiry()].into_iter().flatten().min()?;
+        // What is held may be due, and is not removed.
+        let not_before = self.expiries.not_before.filter(|_| !self.held.is_empty());
+        Some(not_before.map_or(due, |not_before| due.max(not_before)))
     }
 
     /// Proposes the removal of what is due.
@@ -67,7 +70,9 @@ impl Stream {
             return;
         }
         let before = self.rules.max_age.map(|age| now.saturating_sub(age));
-        let due = self.store.expired(now, before, EXPIRE_MAX);
+        let mut due = self.store.expired(now, before, EXPIRE_MAX + self.held.len());
+        due.retain(|sequence| !self.held.contains(*sequence));
+        due.truncate(EXPIRE_MAX);
         if due.is_empty() {
             self.expiries.not_before = Some(now.saturating_add(HELD_PAUSE));
             return;

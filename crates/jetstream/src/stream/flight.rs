@@ -9,7 +9,7 @@ use bytes::Bytes;
 use hashbrown::HashMap;
 
 use super::batch::FastAck;
-use crate::request::Token;
+use crate::request::{Request, Token};
 
 /// A proposed command, and what is due when it is applied.
 #[derive(Debug)]
@@ -24,6 +24,8 @@ pub(crate) enum Flight {
     Consumer,
     /// Sequences up to this one are passed over.
     Skip(u64),
+    /// No command, but a request that sees what those before it have done.
+    Request(Token, Box<Request>),
 }
 
 /// A message in flight.
@@ -76,6 +78,9 @@ pub(crate) struct Flights {
     bytes: u64,
     removals: usize,
     consumers: usize,
+    /// Commands of consumers.
+    states: usize,
+    requests: usize,
     subjects: Option<HashMap<Bytes, Subject>>,
 }
 
@@ -133,9 +138,51 @@ impl Flights {
             Flight::Removal(_) => self.removals += 1,
             Flight::Consumers(_) => self.consumers += 1,
             Flight::Skip(sequence) => self.last_sequence = self.last_sequence.max(*sequence),
-            Flight::Consumer => {}
+            Flight::Request(..) => self.requests += 1,
+            Flight::Consumer => self.states += 1,
         }
         self.queue.push_back(flight);
+    }
+
+    /// Nothing is in flight.
+    #[inline]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.queue.is_empty()
+    }
+
+    /// Will something in flight change more than what a consumer knows of its messages?
+    #[inline]
+    pub(crate) fn has_changes(&self) -> bool {
+        self.queue.len() > self.states + self.requests
+    }
+
+    /// Requests that wait for commands before them.
+    pub(crate) fn requests(&self) -> usize {
+        self.requests
+    }
+
+    /// Takes the oldest if it is a request: everything before it is applied.
+    #[inline]
+    pub(crate) fn pop_request(&mut self) -> Option<(Token, Request)> {
+        if self.requests == 0 || !matches!(self.queue.front(), Some(Flight::Request(..))) {
+            return None;
+        }
+        match self.pop() {
+            Some(Flight::Request(token, request)) => Some((token, *request)),
+            _ => None,
+        }
+    }
+
+    /// Takes all requests out, for what is before them will not be applied any more.
+    pub(crate) fn take_requests(&mut self) -> Vec<(Token, Request)> {
+        let mut taken = Vec::with_capacity(std::mem::take(&mut self.requests));
+        for flight in std::mem::take(&mut self.queue) {
+            match flight {
+                Flight::Request(token, request) => taken.push((token, *request)),
+                command => self.queue.push_back(command),
+            }
+        }
+        taken
     }
 
     /// Takes the oldest.
@@ -152,7 +199,9 @@ impl Flights {
             }
             Flight::Removal(_) => self.removals -= 1,
             Flight::Consumers(_) => self.consumers -= 1,
-            Flight::Consumer | Flight::Skip(_) => {}
+            Flight::Request(..) => self.requests -= 1,
+            Flight::Consumer => self.states -= 1,
+            Flight::Skip(_) => {}
         }
         if self.queue.is_empty() {
             self.subjects = None;

@@ -38,12 +38,11 @@ impl Stream {
     /// The state as documents carry it, without the lists.
     pub fn api_state(&self) -> StreamState {
         let state = self.store.state();
-        // A stream that never held anything has no first sequence, unless it was told where to begin.
-        let untouched = state.messages == 0 && state.last_sequence == 0 && self.facts.config.first_seq == 0;
         StreamState {
             messages: state.messages,
             bytes: state.bytes,
-            first_seq: if untouched { 0 } else { state.first_sequence },
+            // A stream that never held anything has no first sequence, unless it began with one.
+            first_seq: if self.begun || state.last_sequence > 0 { state.first_sequence } else { 0 },
             first_ts: state.first_timestamp.map_or(Time::ZERO, api_time),
             last_seq: state.last_sequence,
             last_ts: state.last_timestamp.map_or(Time::ZERO, api_time),

@@ -10,13 +10,13 @@ use bytes::Bytes;
 use store::Timestamp;
 use store::stream::{Expiry, Filter};
 
-use super::Stream;
 use super::batch::{FAST_SUFFIX, View};
 use super::counter::{self, Count};
 use super::flight::{Ack, Detailed, Flight, Message};
 use super::headers::{self, Builder, Known};
 use super::schedule;
 use super::ttl::Ttl;
+use super::{Deferred, Stream};
 use crate::command::{Rollup, Store, Traits, encode_store};
 use crate::effect::{Effect, Effects, Send};
 use crate::outside::Outside;
@@ -80,7 +80,7 @@ impl Stream {
             if self.deferred.is_empty() { self.ingest(outside, effects, publish) } else { Some(publish) };
         let Some(publish) = rest else { return };
         if self.deferred.len() < DEFERRED_MAX {
-            self.deferred.push_back(publish);
+            self.deferred.push_back(Deferred::Publish(publish));
         } else if let Some(reply) = publish.reply {
             let payload = self.acks.refused(&ErrorCode::STREAM_TOO_MANY_REQUESTS.into());
             let headers = Bytes::from_static(TOO_MANY_REQUESTS);
@@ -90,10 +90,15 @@ impl Stream {
 
     /// Takes what waited, as far as it need not wait on.
     pub(crate) fn ingest_deferred(&mut self, outside: &mut dyn Outside, effects: &mut Effects) {
-        while let Some(publish) = self.deferred.pop_front() {
-            if let Some(publish) = self.ingest(outside, effects, publish) {
-                self.deferred.push_front(publish);
-                return;
+        while let Some(deferred) = self.deferred.pop_front() {
+            match deferred {
+                Deferred::Publish(publish) => {
+                    if let Some(publish) = self.ingest(outside, effects, publish) {
+                        self.deferred.push_front(Deferred::Publish(publish));
+                        return;
+                    }
+                }
+                Deferred::Request(token, request) => self.order_request(outside, effects, (token, *request)),
             }
         }
     }
@@ -490,6 +495,11 @@ impl Stream {
         }
         let failed = |text: &str| Err(ErrorCode::STREAM_STORE_FAILED.because(text));
         let per_subject = u64::try_from(config.max_msgs_per_subject).ok().filter(|max| *max > 0);
+        // Buckets have no such limit as a rule: what a key holds need not be looked up.
+        let new_per_subject = config.discard_new_per_subject && per_subject.is_some();
+        if config.max_msgs <= 0 && config.max_bytes <= 0 && !new_per_subject {
+            return Ok(true);
+        }
         let ahead_of_subject = match per_subject {
             Some(_) => self.flights.subject(subject).map_or(0, |(_, messages)| messages),
             None => 0,

@@ -21,6 +21,7 @@ pub mod facts;
 mod flight;
 mod get;
 pub(crate) mod headers;
+mod held;
 pub(crate) mod info;
 mod ingest;
 mod purge;
@@ -58,6 +59,7 @@ use direct::Direct;
 use expiry::Expiries;
 use facts::{Identity, StreamFacts};
 use flight::Flights;
+use held::Held;
 pub use ingest::Publish;
 use rules::Rules;
 use schedule::Schedules;
@@ -79,8 +81,8 @@ pub struct Stream {
     failed: Option<String>,
     leading: bool,
     flights: Flights,
-    /// Messages that wait for a removal in flight.
-    deferred: VecDeque<Publish>,
+    /// Messages that wait for a removal in flight, and requests behind them.
+    deferred: VecDeque<Deferred>,
     /// Requests that wait for a change of the consumers in flight.
     requests: VecDeque<(Token, Request)>,
     /// Pauses whose command is in flight: whom to answer, which consumer, until when.
@@ -89,11 +91,14 @@ pub struct Stream {
     after: BTreeMap<u64, Vec<Send>>,
     waiting_sends: usize,
     dedupe: Dedupe,
+    /// How far there are ids, as the last checkpoint has it.
+    ids_saved: Option<u64>,
     /// Id of the newest message taken; empty if it had none.
     last_id: Vec<u8>,
     counters: Counters,
     batches: Batches,
     expiries: Expiries,
+    held: Held,
     direct: Direct,
     /// Where messages come from while this replica leads.
     sources: Sources,
@@ -104,8 +109,17 @@ pub struct Stream {
     dirty: bool,
     /// Nothing was ever applied.
     fresh: bool,
+    /// It was told where to begin when it was last opened, or emptied since, so it has a first sequence even if it never had a message.
+    begun: bool,
     /// Last sequence of the store when it was opened: what is replayed is above, unless the store lost its checkpoint and kept its blocks.
     opened_at: u64,
+}
+
+/// Something that waits until a removal in flight is applied.
+#[derive(Debug)]
+enum Deferred {
+    Publish(Publish),
+    Request(Token, Box<Request>),
 }
 
 /// What this stream has added to the counters of account and server.
@@ -133,20 +147,22 @@ pub enum OpenError {
 
 impl Stream {
     /// A stream from its store and what the store's last checkpoint holds beside the messages. The configuration counts for a stream without a
-    /// checkpoint only. The shell replays the log after it, then lets it lead.
+    /// checkpoint only; it is shared with the caller as long as the stream has the same. The shell replays the log after it, then lets it lead.
     pub fn new(
         identity: Identity,
-        config: StreamConfig,
+        config: impl Into<Arc<StreamConfig>>,
         store: Box<dyn StreamStore>,
         recovered: stream::Recovered,
     ) -> Result<Self, OpenError> {
         let fresh = recovered.applied == 0 && recovered.items.is_empty();
-        let config = checkpoint::config(&recovered.items)?.unwrap_or(config);
+        let config = config.into();
+        let saved = checkpoint::config(&recovered.items)?.filter(|saved| *saved != *config);
+        let config = saved.map_or(config, Arc::new);
         let rules = Rules::new(&config);
         let window = config.duplicate_window.duration();
         let mut stream = Self {
             acks: PubAcks::new(&identity),
-            facts: StreamFacts { identity, config: Arc::new(config) },
+            facts: StreamFacts { identity, config },
             flights: Flights::new(store.state().last_sequence),
             opened_at: store.state().last_sequence,
             store,
@@ -162,22 +178,26 @@ impl Stream {
             after: BTreeMap::new(),
             waiting_sends: 0,
             dedupe: Dedupe::new(window),
+            ids_saved: None,
             last_id: Vec::new(),
             counters: Counters::default(),
             batches: Batches::default(),
             expiries: Expiries::default(),
+            held: Held::default(),
             direct: Direct::default(),
             sources: Sources::default(),
             positions: Positions::default(),
             usage: Charged::default(),
             dirty: fresh,
             fresh,
+            begun: false,
         };
         if fresh && stream.facts.config.first_seq > 1 {
             let below = stream.facts.config.first_seq - 1;
             stream.store.purge(&stream::Filter::All, below, &mut |_| {})?;
         }
-        stream.restore(&recovered.items)?;
+        stream.restore(&recovered.items, !recovered.damage.is_empty())?;
+        stream.restore_held()?;
         Ok(stream)
     }
 
@@ -241,7 +261,9 @@ impl Stream {
         self.flights = Flights::new(self.store.state().last_sequence);
         self.counters = Counters::default();
         self.settle(outside);
+        self.begun |= self.facts.config.first_seq > 0;
         self.propose_first(effects);
+        self.propose_beginning(effects);
         let (consumers, mut ctx) = self.split(outside, effects);
         consumers.lead(&mut ctx);
         self.start_sources(outside, effects);
@@ -261,6 +283,16 @@ impl Stream {
             Command::Update { config: &config }.encode(&mut effects.proposal);
             // Nobody waits for it and it changes nothing, like a command of a consumer.
             self.flights.push(flight::Flight::Consumer);
+        }
+    }
+
+    /// An update may have told an empty stream to begin later than it does. It takes that up when it is opened the next time.
+    fn propose_beginning(&mut self, effects: &mut Effects) {
+        let (state, first) = (self.store.state(), self.facts.config.first_seq);
+        if state.messages == 0 && first > state.last_sequence + 1 {
+            Command::Purge { filter: b"", below: first, keep: 0 }.encode(&mut effects.proposal);
+            self.flights.raise(first - 1);
+            self.flights.push(flight::Flight::Removal(None));
         }
     }
 
@@ -338,9 +370,14 @@ impl Stream {
         let more_direct = self.continue_direct(effects, budget);
         let (consumers, mut ctx) = self.split(outside, effects);
         let more = consumers.deliver(&mut ctx, budget);
+        self.propose_states(effects);
+        more || more_direct
+    }
+
+    /// Proposes what consumers did.
+    fn propose_states(&mut self, effects: &mut Effects) {
         let flights = &mut self.flights;
         self.consumers.take_commands(&mut effects.proposal, || flights.push(flight::Flight::Consumer));
-        more || more_direct
     }
 
     /// Messages that could not be read back are lost, and that is told.
@@ -381,9 +418,12 @@ impl Stream {
         effects.push(Effect::Damaged(format!("stream {name:?}: {reason}")));
         self.failed = Some(reason);
         let error = api::error::jetstream::ErrorCode::STREAM_STORE_FAILED;
-        for publish in std::mem::take(&mut self.deferred) {
-            let refusal = error.because(self.failed.as_deref().unwrap_or_default());
-            self.refuse(effects, publish.reply, &refusal);
+        let refusal = error.because(self.failed.as_deref().unwrap_or_default());
+        self.refuse_requests(effects, &refusal);
+        for deferred in std::mem::take(&mut self.deferred) {
+            if let Deferred::Publish(publish) = deferred {
+                self.refuse(effects, publish.reply, &refusal);
+            }
         }
     }
 }

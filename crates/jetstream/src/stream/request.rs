@@ -2,22 +2,27 @@
 
 use api::ApiError;
 use api::error::jetstream::ErrorCode;
-use api::jetstream::request::Purge;
-use api::jetstream::stream::StreamConfig;
+use api::jetstream::request::{MsgGet, Purge};
+use api::jetstream::stream::{Retention, StreamConfig};
 
 use super::flight::Flight;
-use super::{Incoming, Stream};
+use super::ingest::DEFERRED_MAX;
+use super::{Deferred, Incoming, Stream, direct};
 use crate::command::Command;
 use crate::consumer::{AckSubject, FlowControlSubject};
 use crate::effect::{Effect, Effects};
 use crate::outside::Outside;
 use crate::request::{Request, Response, Token};
 
-/// Requests that wait for a change of the consumers in flight. More are refused.
+/// Requests that wait for commands in flight. More are refused.
 const REQUESTS_MAX: usize = 20_000;
 
+/// What a direct get is refused with when too many wait.
+const BUSY: &str = "429 Too Many Requests";
+
 impl Stream {
-    /// Takes a request. The answer comes as `Effect::Reply`, now or when what it asks for is durable.
+    /// Takes a request. It sees what came before it, so it may have to wait until that is applied. The answer comes as `Effect::Reply`, when it has
+    /// its turn or when what it asks for is durable.
     pub fn handle_request(
         &mut self,
         outside: &mut dyn Outside,
@@ -25,13 +30,123 @@ impl Stream {
         token: Token,
         request: Request,
     ) {
+        if let Some(refusal) = self.refusal() {
+            return effects.push(Effect::Reply(token, Err(refusal)));
+        }
+        if self.deferred.is_empty() {
+            return self.order_request(outside, effects, (token, request));
+        }
+        if self.deferred.len() >= DEFERRED_MAX {
+            return refuse(effects, token, request);
+        }
+        self.deferred.push_back(Deferred::Request(token, Box::new(request)));
+    }
+
+    /// Takes a request that is content with what is there now: nothing in flight holds it up. Only infos and lists can be asked for.
+    pub fn handle_glance(
+        &mut self,
+        outside: &mut dyn Outside,
+        effects: &mut Effects,
+        token: Token,
+        request: Request,
+    ) {
+        if let Some(refusal) = self.refusal() {
+            return effects.push(Effect::Reply(token, Err(refusal)));
+        }
+        match request {
+            Request::StreamInfo(details) => {
+                let answer = self.info_page(outside, &details);
+                effects.push(Effect::Reply(token, answer));
+            }
+            Request::ConsumerInfo { .. } | Request::ListConsumers { .. } => {
+                self.handle_consumer_request(outside, effects, (token, request));
+            }
+            _ => effects.push(Effect::Reply(token, Err(ErrorCode::BAD_REQUEST.into()))),
+        }
+    }
+
+    /// Why there are no answers, if there are none.
+    fn refusal(&self) -> Option<ApiError> {
         if !self.leading {
-            return effects.push(Effect::Reply(token, Err(ErrorCode::CLUSTER_NOT_LEADER.into())));
+            return Some(ErrorCode::CLUSTER_NOT_LEADER.into());
         }
-        if let Some(reason) = &self.failed {
-            let error = ErrorCode::STREAM_GENERAL.because(reason);
-            return effects.push(Effect::Reply(token, Err(error)));
+        self.failed.as_ref().map(|reason| ErrorCode::STREAM_GENERAL.because(reason))
+    }
+
+    /// Gives a request its place among the commands in flight, if it needs one.
+    pub(crate) fn order_request(
+        &mut self,
+        outside: &mut dyn Outside,
+        effects: &mut Effects,
+        request: (Token, Request),
+    ) {
+        let (token, request) = request;
+        if !self.must_wait(effects, &request) {
+            return self.answer_request(outside, effects, (token, request));
         }
+        if self.flights.requests() >= REQUESTS_MAX {
+            return refuse(effects, token, request);
+        }
+        self.flights.push(Flight::Request(token, Box::new(request)));
+    }
+
+    /// Does something in flight change what the request is about?
+    fn must_wait(&mut self, effects: &mut Effects, request: &Request) -> bool {
+        match request {
+            // They become commands, which are applied in their turn.
+            Request::UpdateStream(_) | Request::Purge(_) | Request::DeleteMessage { .. } => false,
+            Request::DirectGet { request, .. } if self.is_settled(request) => false,
+            // Elsewhere acknowledgements remove messages.
+            _ if self.facts.config.retention != Retention::Limits => {
+                self.propose_states(effects);
+                !self.flights.is_empty()
+            }
+            _ => self.flights.has_changes(),
+        }
+    }
+
+    /// Is it one message that is asked for, and nothing in flight makes it another one? So reads of a bucket do not wait for its writes.
+    fn is_settled(&mut self, request: &MsgGet) -> bool {
+        if request.batch != 0 || !request.multi_last.is_empty() || self.flights.has_removals() {
+            return false;
+        }
+        let subject = request.last_by_subj.as_bytes();
+        if subject.is_empty() {
+            return request.seq > 0
+                && request.next_by_subj.is_empty()
+                && request.seq <= self.store.state().last_sequence;
+        }
+        !subject::has_wildcard(subject) && self.flights.subject(subject).is_none()
+    }
+
+    /// What is in flight is not applied any more: whoever waits for it to be read hears why.
+    pub fn refuse_requests(&mut self, effects: &mut Effects, error: &ApiError) {
+        for (token, _) in self.flights.take_requests() {
+            effects.push(Effect::Reply(token, Err(error.clone())));
+        }
+        self.deferred.retain(|deferred| match deferred {
+            Deferred::Publish(_) => true,
+            Deferred::Request(token, _) => {
+                effects.push(Effect::Reply(*token, Err(error.clone())));
+                false
+            }
+        });
+    }
+
+    /// Answers requests that everything before them is applied for.
+    pub(crate) fn handle_ordered_requests(&mut self, outside: &mut dyn Outside, effects: &mut Effects) {
+        while let Some(request) = self.flights.pop_request() {
+            self.answer_request(outside, effects, request);
+        }
+    }
+
+    fn answer_request(
+        &mut self,
+        outside: &mut dyn Outside,
+        effects: &mut Effects,
+        request: (Token, Request),
+    ) {
+        let (token, request) = request;
         let answer = match request {
             Request::StreamInfo(details) => self.info_page(outside, &details),
             Request::GetMessage(request) => {
@@ -50,10 +165,10 @@ impl Stream {
                 }
             }
             consumers if self.flights.has_consumers() || !self.requests.is_empty() => {
-                if self.requests.len() < REQUESTS_MAX {
-                    return self.requests.push_back((token, consumers));
+                if self.requests.len() >= REQUESTS_MAX {
+                    return refuse(effects, token, consumers);
                 }
-                Err(ErrorCode::CLUSTER_NOT_AVAIL.into())
+                return self.requests.push_back((token, consumers));
             }
             consumers => return self.handle_consumer_request(outside, effects, (token, consumers)),
         };
@@ -172,5 +287,13 @@ impl Stream {
         }
         let unused = self.consumers.take_unused();
         self.propose_unused(effects, unused);
+    }
+}
+
+/// Too many wait.
+fn refuse(effects: &mut Effects, token: Token, request: Request) {
+    match request {
+        Request::DirectGet { reply, .. } => direct::status(effects, reply, BUSY),
+        _ => effects.push(Effect::Reply(token, Err(ErrorCode::CLUSTER_NOT_AVAIL.into()))),
     }
 }

@@ -204,7 +204,7 @@ impl Restore {
             let time = timestamp(self.state.last_ts);
             self.stream.store.skip_to(self.state.last_seq, time)?;
         }
-        self.stream.restore_ids()?;
+        self.stream.restore_ids(None)?;
         self.stream.settle(outside);
         self.hold(outside, 0);
         Ok(())

@@ -37,8 +37,18 @@ impl Stream {
         what: (&[u8], u64),
     ) -> Result<(), StoreError> {
         let (subject, max) = what;
+        // What is held does not count.
+        let max = match self.held.is_empty() {
+            true => max,
+            false => max.saturating_add(self.held.of_subject(subject)),
+        };
         while let Some(state) = self.store.subject_state(subject).filter(|state| state.messages > max) {
-            self.remove(outside, effects, (state.first, false, RemoveReason::Limits))?;
+            let first = match self.held.contains(state.first) {
+                false => Some(state.first),
+                true => self.first_free(&Filter::Any(vec![subject.into()]), state.first)?,
+            };
+            let Some(first) = first else { return Ok(()) };
+            self.remove(outside, effects, (first, false, RemoveReason::Limits))?;
         }
         Ok(())
     }
@@ -54,12 +64,15 @@ impl Stream {
         }
         loop {
             let state = self.store.state();
-            let over = messages_max.is_some_and(|max| state.messages > max)
-                || bytes_max.is_some_and(|max| state.bytes > max);
-            if !over || state.messages == 0 {
+            let messages = state.messages.saturating_sub(self.held.len() as u64);
+            let bytes = state.bytes.saturating_sub(self.held.bytes());
+            let over =
+                messages_max.is_some_and(|max| messages > max) || bytes_max.is_some_and(|max| bytes > max);
+            if !over || messages == 0 {
                 return Ok(());
             }
-            if !self.remove(outside, effects, (state.first_sequence, false, RemoveReason::Limits))? {
+            let Some(first) = self.first_free(&Filter::All, state.first_sequence)? else { return Ok(()) };
+            if !self.remove(outside, effects, (first, false, RemoveReason::Limits))? {
                 // The store does not find its first message: it cannot be read, and asking again would not end.
                 return Ok(());
             }
@@ -76,7 +89,10 @@ impl Stream {
         // What was charged was charged by the rules of the old one.
         let charged = self.usage;
         self.charge(outside, super::Charged::default());
-        let before = std::mem::replace(&mut self.facts.config, Arc::new(config));
+        let before = Arc::clone(&self.facts.config);
+        if *before != config {
+            self.facts.config = Arc::new(config);
+        }
         self.charge(outside, charged);
         self.rules = Rules::new(&self.facts.config);
         self.dedupe.set_window(self.facts.config.duplicate_window.duration());

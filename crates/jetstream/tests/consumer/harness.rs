@@ -159,7 +159,7 @@ impl Replica {
             }
             Entry::Reset(start) => self.with(world, |consumer, ctx| consumer.reset(ctx, *start)),
             Entry::Command(command) => {
-                let Applied { acked } =
+                let Applied { acked, .. } =
                     self.with(world, |consumer, ctx| consumer.apply(ctx, command, live)).unwrap();
                 for sequence in acked.into_iter().flatten() {
                     self.acked.insert(sequence);

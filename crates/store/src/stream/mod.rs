@@ -189,6 +189,9 @@ pub trait StreamStore: std::fmt::Debug + Send {
     /// Counters.
     fn state(&self) -> State;
 
+    /// Subjects, some tens of them, of messages that are about to be stored. Changes nothing, but may make that faster.
+    fn expect(&self, subjects: &mut dyn Iterator<Item = &[u8]>);
+
     /// Stores a message.
     fn append(&mut self, message: Append<'_>) -> Result<(), Error>;
 

@@ -90,7 +90,11 @@ pub(super) fn fill(config: StreamConfig) -> Result<StreamConfig, SpecProblem> {
         ));
     }
     // A new stream cannot be sealed, an existing one can; that is judged when it is known which of them it is.
-    let request = StreamRequest { config: StreamConfig { sealed: false, ..config }, pedantic: false };
+    let request = StreamRequest {
+        config: StreamConfig { sealed: false, ..config },
+        pedantic: false,
+        ..StreamRequest::default()
+    };
     let (streams, limits) = (BTreeMap::new(), any_account());
     let account = AccountView { streams: &streams, limits: &limits };
     let filled = create_request(&request.config.name, &request, &any_server(), &account);

@@ -19,7 +19,7 @@ impl StreamHistory {
             || self.is_done_with(operation, sequence, message)
     }
 
-    fn was_purged(&self, operation: u64, sequence: u64, message: &Published) -> bool {
+    pub(super) fn was_purged(&self, operation: u64, sequence: u64, message: &Published) -> bool {
         self.purges.iter().any(|purge| {
             let covers = purge.filter.is_empty()
                 || subject::matches(message.subject.as_bytes(), purge.filter.as_bytes());
@@ -54,12 +54,11 @@ impl StreamHistory {
     }
 
     fn is_done_with(&self, operation: u64, sequence: u64, message: &Published) -> bool {
+        let is_done = self.done.contains(&sequence) || self.letters.stored.contains(&operation);
         match self.retention {
             Retention::Limits => false,
-            Retention::WorkQueue => self.done.contains(&sequence),
-            Retention::Interest => {
-                self.done.contains(&sequence) || !message.wanted || self.consumer_gone > operation
-            }
+            Retention::WorkQueue => is_done,
+            Retention::Interest => is_done || !message.wanted || self.consumer_gone > operation,
         }
     }
 }

@@ -5,6 +5,7 @@
 
 mod consumer;
 mod excuse;
+mod letters;
 mod observe;
 mod stream;
 
@@ -14,6 +15,7 @@ use std::fmt;
 use api::jetstream::stream::StreamConfig;
 
 pub(crate) use consumer::ConsumerHistory;
+pub(crate) use observe::operation_of;
 pub(crate) use stream::{Published, PurgeAsked, StreamHistory};
 
 /// A rule of durability.
@@ -29,6 +31,8 @@ pub enum Rule {
     Returned,
     /// A message whose acknowledgement was confirmed is not delivered again.
     AckForgotten,
+    /// A message that was given up is there until its dead letter is stored.
+    LetterLost,
     /// The floor stays at or above what was confirmed.
     FloorBack,
     /// An id is taken once within its window.
@@ -79,6 +83,7 @@ impl fmt::Display for Violation {
 pub(crate) enum Asked {
     Publish { group: u64 },
     Ack { group: u64, consumer: String, epoch: u64, sequence: u64 },
+    Term { group: u64, consumer: String, epoch: u64, sequence: u64 },
     Purge { group: u64, covers: Vec<u64> },
     Delete { group: u64, sequence: u64 },
     CreateConsumer { group: u64, name: String },

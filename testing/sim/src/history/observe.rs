@@ -30,6 +30,7 @@ impl History {
         }
         if !history.is_tainted {
             history.check_consumers(stream, &mut found);
+            history.check_letters(stream, &mut found);
         }
         self.violations.extend(found);
     }
@@ -162,7 +163,10 @@ impl StreamHistory {
                 found.push(Violation::new(Rule::Catalogue, text));
             }
             if let Some(consumer) = consumer {
-                let (floor, min) = (consumer.ack_floor().stream, history.floor_min());
+                // One that passes over messages of a subject has its floor below them.
+                let passes_over = consumer.config().max_ack_pending_per_subject > 0;
+                let min = if passes_over { 0 } else { history.floor_min() };
+                let floor = consumer.ack_floor().stream;
                 if floor < min {
                     let text =
                         format!("{}: consumer {name} has floor {floor}, {min} was confirmed", self.name);

@@ -6,6 +6,7 @@ use api::jetstream::stream::{Retention, Storage, StreamConfig};
 use bytes::Bytes;
 
 use super::ConsumerHistory;
+use super::letters::LetterHistory;
 
 /// A message as it was published.
 #[derive(Debug, Clone)]
@@ -69,6 +70,7 @@ pub(crate) struct StreamHistory {
     /// Operation of the last deletion of a consumer.
     pub(crate) consumer_gone: u64,
     pub(crate) consumers: BTreeMap<String, ConsumerHistory>,
+    pub(crate) letters: LetterHistory,
     /// A fault may have damaged it.
     pub(crate) is_injected: bool,
     /// Damage or failure of it was reported.
@@ -122,6 +124,7 @@ impl StreamHistory {
             done: BTreeSet::new(),
             consumer_gone: 0,
             consumers: BTreeMap::new(),
+            letters: LetterHistory::default(),
             is_injected: false,
             is_reported: false,
             must_adopt: false,
@@ -144,6 +147,7 @@ impl StreamHistory {
         self.done.clear();
         self.consumer_gone = 0;
         self.consumers.clear();
+        self.letters = LetterHistory::default();
     }
 
     /// Something may have been lost to damage: what is seen next counts, and content is still checked.
@@ -155,6 +159,7 @@ impl StreamHistory {
         self.last = 0;
         self.removed.clear();
         self.consumers.clear();
+        self.letters = LetterHistory::default();
         self.bound.retain(|sequence, _| *sequence <= last);
     }
 

@@ -50,6 +50,10 @@ impl StreamStore for BrokenStore {
         self.inner.state()
     }
 
+    fn expect(&self, subjects: &mut dyn Iterator<Item = &[u8]>) {
+        self.inner.expect(subjects);
+    }
+
     fn append(&mut self, message: Append<'_>) -> Result<(), Error> {
         // Ids are read from headers: those that are replayed are lost with them.
         let headers = if self.plant == Plant::IdsForgotten { b"" } else { message.headers };

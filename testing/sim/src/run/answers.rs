@@ -5,8 +5,8 @@ use jetstream::effect::Deliver;
 use jetstream::{Response, Token};
 use serde_json::Value;
 
-use super::{Delivery, Run};
-use crate::history::{Asked, ConsumerHistory, Rule};
+use super::{Delivery, Run, configs};
+use crate::history::{Asked, ConsumerHistory, Rule, operation_of};
 use crate::shell::Out;
 
 impl Run {
@@ -20,7 +20,12 @@ impl Run {
                 self.trace(|| format!("{out:?}"));
             }
             match out {
-                Out::Sent { group, subject, payload } => self.sent(group, &subject, &payload),
+                Out::Sent { group, reply: Some(reply), subject, payload }
+                    if *subject == *configs::DEAD_LETTERS.as_bytes() =>
+                {
+                    self.letter(group, &reply, &payload);
+                }
+                Out::Sent { group, subject, payload, .. } => self.sent(group, &subject, &payload),
                 Out::Delivered { group, deliver } => self.delivered(group, &deliver),
                 Out::Reply { token, result } => self.replied(token, result),
                 // A disk without power is no disk: what is said of it does not count.
@@ -47,7 +52,40 @@ impl Run {
                     known.confirmed.insert(sequence);
                 }
             }
+            ("t", Some(Asked::Term { group, consumer, epoch, sequence })) => {
+                let stream = self.server.as_ref().and_then(|server| server.stream(group));
+                if let (Some(stream), Some(history)) = (stream, self.history.streams.get_mut(&group)) {
+                    history.condemned(stream, sequence, (consumer, epoch));
+                }
+            }
             _ => {}
+        }
+    }
+
+    /// A dead letter: the other stream stores it, refuses it, or is not there; and its answer may be lost.
+    fn letter(&mut self, group: u64, reply: &[u8], payload: &[u8]) {
+        let body: &[u8] = match self.random.below(8) {
+            0 => return,
+            1 => {
+                br#"{"error":{"code":503,"err_code":10077,"description":"no room"},"stream":"DEAD","seq":0}"#
+            }
+            _ => br#"{"stream":"DEAD","seq":1}"#,
+        };
+        let is_stored = body.starts_with(b"{\"stream");
+        let operation = operation_of(payload);
+        let Some(history) = self.history.streams.get_mut(&group) else { return };
+        match operation.filter(|operation| history.published.contains_key(operation)) {
+            Some(operation) if is_stored => drop(history.letters.stored.insert(operation)),
+            Some(_) => {}
+            None if history.is_tainted => {}
+            None => {
+                let text = format!("{}: the dead letter {payload:?} is no message", history.name);
+                self.history.violate(Rule::Content, text);
+            }
+        }
+        let is_answered = !is_stored || !self.random.one_in(5);
+        if let Some(server) = self.server.as_mut().filter(|_| is_answered) {
+            server.ack(group, reply, None, body);
         }
     }
 

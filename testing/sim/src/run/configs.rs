@@ -14,6 +14,9 @@ pub(crate) const SUBJECTS: u64 = 5;
 /// Names of consumers.
 pub(crate) const CONSUMERS: [&str; 2] = ["c0", "c1"];
 
+/// Where dead letters go.
+pub(crate) const DEAD_LETTERS: &str = "dead.letters";
+
 /// A stream of any kind.
 pub(crate) fn stream(name: &str, random: &mut Random) -> StreamConfig {
     let mut config = json!({
@@ -64,16 +67,23 @@ pub(crate) fn update(config: &StreamConfig, random: &mut Random) -> StreamConfig
     config
 }
 
-/// A pull consumer with explicit acknowledgements.
+/// A pull consumer with explicit acknowledgements. The second one gives messages up, and does not take all of a subject at once.
 pub(crate) fn consumer(name: &str, filter: &str) -> ConsumerConfig {
-    parse(json!({
+    let mut config = json!({
         "durable_name": name,
         "name": name,
         "ack_policy": "explicit",
         "ack_wait": 3 * SECOND,
         "filter_subject": filter,
         "max_ack_pending": 20,
-    }))
+    });
+    if name == CONSUMERS[1] {
+        let letters = json!({
+            "max_deliver": 3, "dead_letter_subject": DEAD_LETTERS, "max_ack_pending_per_subject": 2,
+        });
+        merge(&mut config, letters);
+    }
+    parse(config)
 }
 
 fn merge(config: &mut serde_json::Value, other: serde_json::Value) {

@@ -166,12 +166,24 @@ impl Run {
         if matches!(body, b"+ACK" | b"+TERM") {
             history.done.insert(sequence);
         }
+        if body == b"+ACK" {
+            history.letters.acked.insert(sequence);
+        }
         // To another consumer of the same name it may mean nothing.
         let is_same = history.consumers.get(&consumer).is_some_and(|known| known.epoch == epoch);
         let reply = (body == b"+ACK" && is_same && !self.random.one_in(4)).then(|| {
+            let consumer = consumer.clone();
             let operation = self.history.ask(Asked::Ack { group, consumer, epoch, sequence });
             Bytes::from(format!("a.{operation}"))
         });
+        let gives_up = body == b"+TERM" && is_same && consumer == configs::CONSUMERS[1];
+        let reply = match gives_up {
+            true => {
+                let operation = self.history.ask(Asked::Term { group, consumer, epoch, sequence });
+                Some(Bytes::from(format!("t.{operation}")))
+            }
+            false => reply,
+        };
         if let Some(server) = &mut self.server {
             server.ack(group, &subject, reply.as_ref(), body);
         }

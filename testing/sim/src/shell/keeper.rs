@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use api::error::jetstream::ErrorCode;
 use api::jetstream::stream::StreamConfig;
@@ -77,7 +78,7 @@ impl Keeper {
     }
 
     pub(super) fn get(&self, name: &str) -> Option<(u64, &StreamConfig)> {
-        self.catalogue.get(ACCOUNT, name).map(|asset| (asset.group, &asset.config))
+        self.catalogue.get(ACCOUNT, name).map(|asset| (asset.group, &*asset.config))
     }
 
     pub(super) fn created(&self, name: &str) -> Option<Timestamp> {
@@ -190,11 +191,11 @@ impl Server {
         let Some(token) = self.keeper.current.take() else { return };
         match change {
             Change::Created { asset, .. } => {
-                let (group, name) = (asset.group, asset.config.name);
+                let (group, name) = (asset.group, asset.config.name.clone());
                 self.inbox.push_back(Input::Open { group, name, log: None, token: Some(token) });
             }
             Change::Updated { asset, .. } => {
-                let request = Box::new(Request::UpdateStream(Box::new(asset.config)));
+                let request = Box::new(Request::UpdateStream(Box::new(Arc::unwrap_or_clone(asset.config))));
                 self.inbox.push_back(Input::Request(asset.group, request, token));
             }
             Change::Deleted { asset, .. } => self.inbox.push_back(Input::Destroy(asset.group, token)),

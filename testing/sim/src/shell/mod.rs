@@ -77,7 +77,7 @@ pub(crate) enum BootError {
 #[derive(Debug)]
 pub(crate) enum Out {
     /// A message: acknowledgements, confirmations, statuses.
-    Sent { group: u64, subject: Bytes, payload: Bytes },
+    Sent { group: u64, subject: Bytes, reply: Option<Bytes>, payload: Bytes },
     /// A stored message for a client.
     Delivered { group: u64, deliver: Box<Deliver> },
     /// An answer.
@@ -242,7 +242,12 @@ impl Server {
     pub(crate) fn ack(&mut self, group: u64, subject: &[u8], reply: Option<&Bytes>, body: &[u8]) {
         let Some(hosted) = self.hosted.get_mut(&group).filter(|hosted| hosted.leads) else { return };
         if let (Some(Plant::ConfirmEarly), Some(reply)) = (self.settings.plant, reply) {
-            self.out.push_back(Out::Sent { group, subject: reply.clone(), payload: Bytes::new() });
+            self.out.push_back(Out::Sent {
+                group,
+                subject: reply.clone(),
+                reply: None,
+                payload: Bytes::new(),
+            });
         }
         let ack = Incoming { subject, reply, headers: b"", payload: body };
         hosted.stream.handle_ack(&mut self.world, &mut hosted.effects, ack);

@@ -82,7 +82,8 @@ impl Server {
         {
             match effect {
                 Effect::Send(send) => {
-                    self.out.push_back(Out::Sent { group, subject: send.subject, payload: send.payload });
+                    let jetstream::effect::Send { subject, reply, payload, .. } = send;
+                    self.out.push_back(Out::Sent { group, subject, reply, payload });
                 }
                 Effect::Deliver(deliver) => {
                     self.out.push_back(Out::Delivered { group, deliver: Box::new(deliver) });

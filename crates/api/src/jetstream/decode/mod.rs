@@ -15,7 +15,8 @@ mod value;
 
 use std::cell::Cell;
 
-use serde::de::DeserializeOwned;
+use serde::Deserialize;
+use serde::de::{DeserializeOwned, IgnoredAny};
 
 use super::request::StreamRequest;
 use super::stream::StreamConfig;
@@ -60,7 +61,16 @@ pub fn decode<T: DeserializeOwned + Default>(body: &[u8], mode: Mode) -> Result<
 pub fn stream_request(body: &[u8], mode: Mode) -> Result<StreamRequest, DecodeError> {
     let pedantic = Cell::new(false);
     let config: StreamConfig = read(body, mode, Some(&pedantic))?;
-    Ok(StreamRequest { config, pedantic: pedantic.get() })
+    // What can be read as a configuration can be read as less.
+    let storage_given = read::<Named>(body, Mode::Lenient, None).is_ok_and(|named| named.storage.is_some());
+    Ok(StreamRequest { config, pedantic: pedantic.get(), storage_given })
+}
+
+/// Members whose presence counts.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Named {
+    storage: Option<IgnoredAny>,
 }
 
 /// Whether a body looks like an object or array; several endpoints pass over bodies that do not.

@@ -73,7 +73,7 @@ pub fn create_request(
     if config.mirror_direct && config.mirror.is_none() {
         return Err(invalid("stream has no mirror but does have mirror direct"));
     }
-    validate_create(&config, server, account, request.pedantic)
+    create(&config, Context { server, account, pedantic: request.pedantic }, request.storage_given)
 }
 
 /// Checks a new stream, and fills in what it leaves out. The required level must be in its metadata.
@@ -86,8 +86,18 @@ pub fn validate_create(
     account: &AccountView<'_>,
     pedantic: bool,
 ) -> Result<StreamConfig, ApiError> {
-    check_account_limits(config, server, account)?;
-    let mut config = check(config, Context { server, account, pedantic })?;
+    create(config, Context { server, account, pedantic }, true)
+}
+
+/// With `room_first` a stream that finds no room is refused before anything else about it is.
+fn create(config: &StreamConfig, context: Context<'_>, room_first: bool) -> Result<StreamConfig, ApiError> {
+    let Context { server, account, .. } = context;
+    check_stream_count(config, account)?;
+    if room_first {
+        let selected = account.limits.select(config.num_replicas)?;
+        check_room(config, config.max_bytes, account.reserved(selected, config), selected, server)?;
+    }
+    let mut config = check(config, context)?;
     if config.num_replicas > 1 && !server.clustered {
         return Err(ErrorCode::STREAM_REPLICAS_NOT_SUPPORTED.into());
     }
@@ -127,18 +137,14 @@ pub fn with_defaults(config: &StreamConfig, server: &ServerLimits) -> StreamConf
     config
 }
 
-/// Limits of the account that are looked at before anything else.
-fn check_account_limits(
-    config: &StreamConfig,
-    server: &ServerLimits,
-    account: &AccountView<'_>,
-) -> Result<(), ApiError> {
+/// The account may have another stream.
+fn check_stream_count(config: &StreamConfig, account: &AccountView<'_>) -> Result<(), ApiError> {
     let selected = account.limits.select(config.num_replicas)?;
     let streams_max = selected.limits.max_streams;
     if streams_max > 0 && account.stream_count(selected, &config.name) >= streams_max {
         return Err(ErrorCode::MAXIMUM_STREAMS_LIMIT.into());
     }
-    check_room(config, config.max_bytes, account.reserved(selected, config), selected, server)
+    Ok(())
 }
 
 /// No other stream of the account may store the same subjects.

@@ -3,7 +3,7 @@
 //! A store keeps what it is reading at the moment in its own hands and comes here only when it moves on, so the lock is taken once per chunk
 //! and not once per message.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -17,6 +17,8 @@ use crate::disk::File;
 const FILE_WEIGHT: usize = 32 << 10;
 /// What an entry weighs beside its content.
 const ENTRY_WEIGHT: usize = 128;
+/// What was not used while [`Cache::age`] was called so many times goes.
+const AGES: usize = 5;
 
 /// What is cached.
 #[derive(Debug, Clone)]
@@ -62,6 +64,8 @@ struct Entries {
     /// Keys by when they were used last; the same entries.
     by_use: BTreeMap<u64, Key>,
     clock: u64,
+    /// The clock as it was when the last ages began, oldest first; at most [`AGES`].
+    ages: VecDeque<u64>,
     bytes: usize,
     stores: u64,
 }
@@ -93,6 +97,24 @@ impl Cache {
     /// Bytes held now.
     pub fn bytes(&self) -> usize {
         self.lock().bytes
+    }
+
+    /// Begins another age, and drops what was last used more than five ages ago. Who calls this at a steady pace gets back the memory of
+    /// what is at rest.
+    pub fn age(&self) {
+        let mut entries = self.lock();
+        let clock = entries.clock;
+        entries.ages.push_back(clock);
+        if entries.ages.len() <= AGES {
+            return;
+        }
+        let Some(end) = entries.ages.pop_front() else { return };
+        let later = entries.by_use.split_off(&(end + 1));
+        let unused = std::mem::replace(&mut entries.by_use, later);
+        let dropped: Vec<Cached> = unused.into_values().filter_map(|key| entries.take(key)).collect();
+        // Giving memory back takes time that others need not wait.
+        drop(entries);
+        drop(dropped);
     }
 
     /// Bytes held now by what they are: unpacked messages, indexes of blocks, and open files.
@@ -168,10 +190,17 @@ impl Entries {
     }
 
     fn remove(&mut self, key: Key) {
-        if let Some((cached, used)) = self.by_key.remove(&key) {
-            self.by_use.remove(&used);
-            self.bytes -= cached.weight();
+        if let Some((_, used)) = self.by_key.get(&key) {
+            self.by_use.remove(used);
+            self.take(key);
         }
+    }
+
+    /// Takes out what the order of use does not know any more.
+    fn take(&mut self, key: Key) -> Option<Cached> {
+        let (cached, _) = self.by_key.remove(&key)?;
+        self.bytes -= cached.weight();
+        Some(cached)
     }
 }
 
@@ -206,5 +235,28 @@ mod tests {
         assert!(cache.get(key(5)).is_some());
         cache.forget(1, 1, 6);
         assert_eq!(cache.bytes(), 0);
+    }
+
+    #[test]
+    fn what_is_not_used_for_five_ages_goes() {
+        let cache = Cache::new(100_000);
+        cache.put(key(0), Cached::Chunk(Bytes::from_static(b"used")));
+        cache.put(key(1), Cached::Chunk(Bytes::from_static(b"not used")));
+        for _ in 0..AGES {
+            cache.age();
+            assert!(cache.get(key(0)).is_some());
+        }
+        assert_eq!(cache.bytes(), 2 * ENTRY_WEIGHT + 12);
+        cache.age();
+        assert!(cache.get(key(1)).is_none());
+        for _ in 0..AGES {
+            assert_eq!(cache.bytes(), ENTRY_WEIGHT + 4);
+            cache.age();
+        }
+        cache.age();
+        assert_eq!(cache.bytes(), 0);
+        cache.put(key(1), Cached::Chunk(Bytes::from_static(b"new")));
+        cache.age();
+        assert!(cache.get(key(1)).is_some());
     }
 }

@@ -142,6 +142,10 @@ impl StreamStore for FileStore {
         }
     }
 
+    fn expect(&self, subjects: &mut dyn Iterator<Item = &[u8]>) {
+        self.subjects.expect(subjects);
+    }
+
     fn append(&mut self, message: Append<'_>) -> Result<(), Error> {
         self.check()?;
         let Append { sequence, timestamp, subject, expiry, .. } = message;

@@ -5,6 +5,7 @@
 
 use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
+use std::io::ErrorKind;
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -26,9 +27,12 @@ use super::write::Growing;
 use super::{index_file, key};
 use crate::Timestamp;
 use crate::crypt::ENVELOPE_BYTES;
-use crate::disk::{Disk, Open};
+use crate::disk::{self, Disk, Open};
 use crate::stream::subjects::SubjectIndex;
 use crate::stream::{Damage, Error, Expiry, Items, Recovered, SubjectState};
+
+/// Subjects of a block that are looked up together.
+const READ_AHEAD: u32 = 32;
 
 pub(super) fn open(
     disk: Arc<dyn Disk>,
@@ -71,14 +75,22 @@ fn create_dir(shared: &Shared, dir: &Path) -> Result<Vec<PathBuf>, Error> {
         // The working directory of a relative path was there before.
         let Some(parent) = path.parent().filter(|parent| !parent.as_os_str().is_empty()) else { break };
         parents.push(parent.to_owned());
-        match shared.disk.list(path) {
-            Err(error) if error.is_not_found() => {}
-            Err(error) => return Err(error.into()),
-            Ok(_) => break,
+        if is_there(&*shared.disk, path)? {
+            break;
         }
     }
     shared.disk.create_dir_all(dir)?;
     Ok(parents)
+}
+
+/// Is there such a directory? The one with all streams is not listed for this: it may be long.
+fn is_there(disk: &dyn Disk, path: &Path) -> disk::Result<bool> {
+    match disk.open(path, Open::Read) {
+        Ok(_) => Ok(true),
+        Err(error) if error.is_not_found() => Ok(false),
+        Err(error) if error.source.kind() == ErrorKind::IsADirectory => Ok(true),
+        Err(error) => Err(error),
+    }
 }
 
 /// What the checkpoint file says, put together.
@@ -509,9 +521,13 @@ fn count(
             state.messages += 1;
         }
     }
-    for (id, state) in (0..names.len()).zip(states) {
-        if let Some(state) = state {
-            counters::merge(subjects, names.get(id), state);
+    for first in (0..names.len()).step_by(READ_AHEAD as usize) {
+        let ids = first..names.len().min(first + READ_AHEAD);
+        subjects.expect(ids.clone().map(|id| names.get(id)));
+        for id in ids {
+            if let Some(state) = states[id as usize] {
+                counters::merge(subjects, names.get(id), state);
+            }
         }
     }
 }

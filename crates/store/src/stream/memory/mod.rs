@@ -109,6 +109,10 @@ impl StreamStore for MemoryStore {
         }
     }
 
+    fn expect(&self, subjects: &mut dyn Iterator<Item = &[u8]>) {
+        self.subjects.index().expect(subjects);
+    }
+
     fn append(&mut self, message: Append<'_>) -> Result<(), Error> {
         self.check()?;
         let Append { sequence, timestamp, subject, headers, payload, expiry } = message;

@@ -20,17 +20,16 @@ pub(super) struct Entry {
     pub(super) prefix: u32,
     /// Address of the bytes after that.
     pub(super) tail: u32,
-    /// Hash of its bytes.
-    pub(super) hash: u32,
-    /// The next in the same bucket, or the next free number.
-    next: u32,
 }
 
-impl Entry {
-    /// Of a subject that is in no bucket yet.
-    pub(super) fn new(state: SubjectState, prefix: u32, tail: u32, hash: u32) -> Self {
-        Self { state, prefix, tail, hash, next: NONE }
-    }
+/// How a record is found. Apart from the records, so that many of them fit into a processor's caches: a search that ends without a record,
+/// and a bucket that is split, read nothing else.
+#[derive(Debug, Clone, Copy)]
+struct Link {
+    /// Hash of the subject's bytes.
+    hash: u32,
+    /// The next in the same bucket, or the next free number.
+    next: u32,
 }
 
 /// A list in pieces.
@@ -88,6 +87,8 @@ impl<T> Pieces<T> {
 #[derive(Debug)]
 pub(super) struct Table {
     entries: Pieces<Entry>,
+    /// By number, as the records.
+    links: Pieces<Link>,
     /// First free number.
     free: u32,
     len: usize,
@@ -97,7 +98,13 @@ pub(super) struct Table {
 
 impl Default for Table {
     fn default() -> Self {
-        Self { entries: Pieces::default(), free: NONE, len: 0, buckets: Pieces::default() }
+        Self {
+            entries: Pieces::default(),
+            links: Pieces::default(),
+            free: NONE,
+            len: 0,
+            buckets: Pieces::default(),
+        }
     }
 }
 
@@ -119,6 +126,11 @@ impl Table {
         self.entries.get_mut(number as usize)
     }
 
+    #[inline]
+    fn link(&self, number: u32) -> Link {
+        *self.links.get(number as usize)
+    }
+
     /// The number of the record with this hash that `same` agrees to.
     #[inline]
     pub(super) fn find(&self, hash: u32, same: impl Fn(&Entry) -> bool) -> Option<u32> {
@@ -127,13 +139,31 @@ impl Table {
         }
         let mut number = *self.buckets.get(bucket(hash, self.buckets.len()));
         while number != NONE {
-            let entry = self.get(number);
-            if entry.hash == hash && same(entry) {
+            let link = self.link(number);
+            if link.hash == hash && same(self.get(number)) {
                 return Some(number);
             }
-            number = entry.next;
+            number = link.next;
         }
         None
+    }
+
+    /// Reads what [`Table::find`] is about to, as far as it is known at once, and tells the tail of the record that it probably finds.
+    #[inline]
+    pub(super) fn touch(&self, hash: u32) -> Option<u32> {
+        if self.len == 0 {
+            return None;
+        }
+        let number = *self.buckets.get(bucket(hash, self.buckets.len()));
+        (number != NONE && self.link(number).hash == hash).then(|| self.get(number).tail)
+    }
+
+    /// Reads what so many insertions are about to split.
+    pub(super) fn touch_growth(&self, insertions: usize) -> u32 {
+        let count = self.buckets.len();
+        let Some(first) = count.checked_ilog2().map(|bits| count - (1 << bits)) else { return 0 };
+        let heads = (first..count.min(first + insertions)).map(|at| *self.buckets.get(at));
+        heads.filter(|number| *number != NONE).fold(0, |sum, number| sum ^ self.link(number).hash)
     }
 
     /// The number that [`Table::insert`] will give.
@@ -141,20 +171,21 @@ impl Table {
         if self.free == NONE { self.entries.len() as u32 } else { self.free }
     }
 
-    /// Adds a record.
-    pub(super) fn insert(&mut self, mut entry: Entry) {
+    /// Adds a record of a subject with this hash.
+    pub(super) fn insert(&mut self, entry: Entry, hash: u32) {
         let number = self.next_number();
         assert!(number != NONE, "{NONE} subjects in one stream");
         if self.len >= self.buckets.len() {
             self.grow();
         }
-        let head = self.buckets.get_mut(bucket(entry.hash, self.buckets.len()));
-        entry.next = std::mem::replace(head, number);
+        let head = self.buckets.get_mut(bucket(hash, self.buckets.len()));
+        let link = Link { hash, next: std::mem::replace(head, number) };
         if self.free == NONE {
             self.entries.push(entry);
+            self.links.push(link);
         } else {
-            let slot = self.entries.get_mut(number as usize);
-            self.free = std::mem::replace(slot, entry).next;
+            *self.entries.get_mut(number as usize) = entry;
+            self.free = std::mem::replace(self.links.get_mut(number as usize), link).next;
         }
         self.len += 1;
     }
@@ -162,19 +193,20 @@ impl Table {
     /// Removes the record with a number that is in use.
     pub(super) fn remove(&mut self, number: u32) -> Entry {
         let entry = *self.get(number);
-        let at = bucket(entry.hash, self.buckets.len());
+        let link = self.link(number);
+        let at = bucket(link.hash, self.buckets.len());
         let mut before = *self.buckets.get(at);
         if before == number {
-            *self.buckets.get_mut(at) = entry.next;
+            *self.buckets.get_mut(at) = link.next;
         } else {
-            while self.get(before).next != number {
-                before = self.get(before).next;
+            while self.link(before).next != number {
+                before = self.link(before).next;
             }
-            self.get_mut(before).next = entry.next;
+            self.links.get_mut(before as usize).next = link.next;
         }
         let next = std::mem::replace(&mut self.free, number);
-        let freed = self.get_mut(number);
-        (freed.prefix, freed.next) = (NONE, next);
+        self.get_mut(number).prefix = NONE;
+        self.links.get_mut(number as usize).next = next;
         self.len -= 1;
         if self.len == 0 {
             *self = Self::default();
@@ -197,7 +229,7 @@ impl Table {
 
     /// Bytes taken from the allocator.
     pub(super) fn memory(&self) -> usize {
-        self.entries.memory() + self.buckets.memory()
+        self.entries.memory() + self.links.memory() + self.buckets.memory()
     }
 
     /// Adds a bucket and moves what belongs there from the one bucket that it splits.
@@ -210,10 +242,9 @@ impl Table {
         let old = new - (1 << new.ilog2());
         let mut number = std::mem::replace(self.buckets.get_mut(old), NONE);
         while number != NONE {
-            let entry = self.get(number);
-            let (to, next) = (bucket(entry.hash, new + 1), entry.next);
-            let head = std::mem::replace(self.buckets.get_mut(to), number);
-            self.get_mut(number).next = head;
+            let Link { hash, next } = self.link(number);
+            let head = std::mem::replace(self.buckets.get_mut(bucket(hash, new + 1)), number);
+            self.links.get_mut(number as usize).next = head;
             number = next;
         }
     }
@@ -223,10 +254,9 @@ impl Table {
         let Some(mut number) = self.buckets.pop() else { return };
         let count = self.buckets.len();
         while number != NONE {
-            let entry = self.get(number);
-            let (to, next) = (bucket(entry.hash, count), entry.next);
-            let head = std::mem::replace(self.buckets.get_mut(to), number);
-            self.get_mut(number).next = head;
+            let Link { hash, next } = self.link(number);
+            let head = std::mem::replace(self.buckets.get_mut(bucket(hash, count)), number);
+            self.links.get_mut(number as usize).next = head;
             number = next;
         }
     }
@@ -246,17 +276,16 @@ mod tests {
     use super::{Entry, NONE, Table};
 
     fn entry(key: u32) -> Entry {
-        // Few bits differ, so that chains are long.
-        Entry::new(
-            SubjectState { first: 1, last: 1, messages: 1 },
-            key,
-            key,
-            key.wrapping_mul(0x9e37_79b9) >> 22,
-        )
+        Entry { state: SubjectState { first: 1, last: 1, messages: 1 }, prefix: key, tail: key }
+    }
+
+    /// Few bits differ, so that chains are long.
+    fn hash(key: u32) -> u32 {
+        key.wrapping_mul(0x9e37_79b9) >> 22
     }
 
     fn find(table: &Table, key: u32) -> Option<u32> {
-        table.find(entry(key).hash, |found| found.prefix == key)
+        table.find(hash(key), |found| found.prefix == key)
     }
 
     #[test]
@@ -265,7 +294,7 @@ mod tests {
         for key in 0..5000 {
             assert_eq!(find(&table, key), None);
             let number = table.next_number();
-            table.insert(entry(key));
+            table.insert(entry(key), hash(key));
             assert_eq!(find(&table, key), Some(number));
         }
         for key in (0..5000).filter(|key| key % 8 != 0) {
@@ -276,7 +305,7 @@ mod tests {
         for key in 0..5000 {
             assert_eq!(find(&table, key).is_some(), key % 8 == 0, "{key}");
         }
-        table.insert(entry(5001));
+        table.insert(entry(5001), hash(5001));
         assert_eq!(table.entries.len(), 5000, "a free number is used again");
         for key in (0..5000).filter(|key| key % 8 == 0).chain([5001]) {
             table.remove(find(&table, key).unwrap());
