@@ -160,6 +160,20 @@ impl Writer {
         Ok(self.api(namespace).patch(name, &parameters, &Patch::Merge(change)).await?)
     }
 
+    /// Asks an object for another number of replicas, by its `scale` subresource.
+    pub async fn scale<K: Object>(
+        &self,
+        namespace: &str,
+        name: &str,
+        change: &serde_json::Value,
+    ) -> Result<(), Error> {
+        self.pass()?;
+        let parameters =
+            PatchParams { field_manager: Some(crd::AUTOSCALER_MANAGER.to_owned()), ..PatchParams::default() };
+        self.api::<K>(namespace).patch_scale(name, &parameters, &Patch::Merge(change)).await?;
+        Ok(())
+    }
+
     /// Removes exactly the pod that was looked at, never a successor of the same name.
     pub async fn delete_pod(&self, namespace: &str, name: &str, uid: &str) -> Result<(), Error> {
         self.pass()?;

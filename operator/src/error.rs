@@ -68,6 +68,9 @@ pub enum Error {
     /// An object came without a field that the API server always sets.
     #[error("object without {0}")]
     Incomplete(&'static str),
+    /// A bug ended the pass.
+    #[error("a pass ended by a panic")]
+    Panicked,
     /// A test stopped the operator here.
     #[error("stopped before write {0} by a test")]
     Stopped(u64),
@@ -86,7 +89,11 @@ impl Error {
             Self::Secret { .. } => Some("SecretMissing"),
             Self::BadSecret { .. } => Some("SecretInvalid"),
             Self::OwnedByOther { .. } => Some("OwnedByOther"),
-            Self::Kube(_) | Self::Certificate(_) | Self::Incomplete(_) | Self::Stopped(_) => None,
+            Self::Kube(_)
+            | Self::Certificate(_)
+            | Self::Incomplete(_)
+            | Self::Panicked
+            | Self::Stopped(_) => None,
         }
     }
 

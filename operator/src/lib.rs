@@ -4,6 +4,7 @@
 //! changes the world goes through [`apply`]; long waits are states of the status, not sleeps.
 
 pub mod apply;
+pub mod autoscaler;
 pub mod cluster;
 pub mod context;
 pub mod error;

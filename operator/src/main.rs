@@ -13,7 +13,7 @@ use operator::context::Context;
 use operator::leader::Elector;
 use operator::metrics::Metrics;
 use operator::settings::{self, Command, Settings};
-use operator::{telemetry, uninstall};
+use operator::{autoscaler, jetstream, telemetry, uninstall};
 use tokio::signal::unix::{SignalKind, signal};
 
 /// Pause between attempts to reach the API server at the start.
@@ -72,7 +72,7 @@ async fn operate(settings: Settings) -> anyhow::Result<ExitCode> {
 
     if !settings.leader_elect {
         metrics.leader.set(1);
-        controller::run(Arc::new(Context::new(client, settings, metrics, None)), stop).await;
+        controllers(Arc::new(Context::new(client, settings, metrics, None)), stop).await;
         return Ok(ExitCode::SUCCESS);
     }
     let mut elector = Elector::new(
@@ -89,7 +89,7 @@ async fn operate(settings: Settings) -> anyhow::Result<ExitCode> {
     metrics.leader.set(1);
     let context = Arc::new(Context::new(client, settings, metrics, None));
     let lost = tokio::select! {
-        () = controller::run(context, stop) => false,
+        () = controllers(context, stop) => false,
         () = elector.hold() => true,
     };
     if lost {
@@ -98,6 +98,20 @@ async fn operate(settings: Settings) -> anyhow::Result<ExitCode> {
     }
     elector.release().await;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Runs all controllers until they are told to stop.
+async fn controllers<F>(context: Arc<Context>, stop: Shared<F>)
+where
+    F: Future<Output = ()> + Send + Sync + 'static,
+{
+    let streams = async {
+        if context.settings.jetstream_kinds {
+            jetstream::controller::run(Arc::clone(&context), stop.clone()).await;
+        }
+    };
+    let workers = autoscaler::controller::run(Arc::clone(&context), stop.clone());
+    tokio::join!(controller::run(Arc::clone(&context), stop.clone()), streams, workers);
 }
 
 /// Waits until the API server answers.

@@ -30,8 +30,63 @@ pub struct Metrics {
     pub certificate_seconds: GaugeVec,
     /// Seconds since a rollout began.
     pub rollout_seconds: GaugeVec,
+    /// Figures of autoscalers.
+    pub autoscaling: Autoscaling,
     /// 1 while this process holds the lease.
     pub leader: IntGauge,
+}
+
+/// Figures of autoscalers.
+#[derive(Clone)]
+pub struct Autoscaling {
+    /// Replicas that targets ask for.
+    pub current: IntGaugeVec,
+    /// Replicas that they should ask for.
+    pub desired: IntGaugeVec,
+    /// What the sources count.
+    pub value: IntGaugeVec,
+    /// Decisions by direction.
+    pub decisions: IntCounterVec,
+}
+
+impl Autoscaling {
+    fn new() -> Result<Self, prometheus::Error> {
+        let object = &["namespace", "name"];
+        Ok(Self {
+            current: IntGaugeVec::new(
+                Opts::new("autoscaler_current", "Replicas that the target asks for"),
+                object,
+            )?,
+            desired: IntGaugeVec::new(
+                Opts::new("autoscaler_desired", "Replicas that the target should ask for"),
+                object,
+            )?,
+            value: IntGaugeVec::new(
+                Opts::new("autoscaler_metric_value", "What a source counts"),
+                &["namespace", "name", "source"],
+            )?,
+            decisions: IntCounterVec::new(
+                Opts::new("autoscaler_decisions_total", "Decisions by direction"),
+                &["direction"],
+            )?,
+        })
+    }
+
+    fn register(&self, registry: &Registry) -> Result<(), prometheus::Error> {
+        registry.register(Box::new(self.current.clone()))?;
+        registry.register(Box::new(self.desired.clone()))?;
+        registry.register(Box::new(self.value.clone()))?;
+        registry.register(Box::new(self.decisions.clone()))
+    }
+
+    /// Drops the figures of an autoscaler that is gone. A missing one is what is wanted.
+    pub fn forget<'a>(&self, namespace: &str, name: &str, sources: impl Iterator<Item = &'a str>) {
+        let _ = self.current.remove_label_values(&[namespace, name]);
+        let _ = self.desired.remove_label_values(&[namespace, name]);
+        for source in sources {
+            let _ = self.value.remove_label_values(&[namespace, name, source]);
+        }
+    }
 }
 
 impl Metrics {
@@ -81,6 +136,7 @@ impl Metrics {
                 Opts::new("rollout_waiting_seconds", "Time since a rollout began"),
                 cluster,
             )?,
+            autoscaling: Autoscaling::new()?,
             leader: IntGauge::new("leader", "1 while this process holds the lease")?,
             registry,
         };
@@ -94,6 +150,7 @@ impl Metrics {
         registry.register(Box::new(metrics.reloads.clone()))?;
         registry.register(Box::new(metrics.certificate_seconds.clone()))?;
         registry.register(Box::new(metrics.rollout_seconds.clone()))?;
+        metrics.autoscaling.register(registry)?;
         registry.register(Box::new(metrics.leader.clone()))?;
         registry.register(Box::new(build.clone()))?;
         build.with_label_values(&[env!("CARGO_PKG_VERSION")]).set(1);

@@ -1,9 +1,19 @@
 //! Command line of the operator.
 
 use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use crd::common::Duration as Span;
+use crd::jetstream::options::DeletionPolicy;
 
 /// bcrypt cost of passwords in server configurations; the reference server's own default.
 const PASSWORD_COST_DEFAULT: u32 = 11;
+/// Pause between looks at a stream or consumer that is as it should be.
+const SYNC_INTERVAL_DEFAULT: Duration = Duration::from_secs(60);
+
+/// Shortest pause between looks.
+const SHORTEST_INTERVAL: Duration = Duration::from_secs(1);
 
 /// What the person who installed the operator chose.
 #[derive(Clone, Debug)]
@@ -24,6 +34,22 @@ pub struct Settings {
     pub log_level: String,
     /// bcrypt cost of passwords in server configurations.
     pub password_cost: u32,
+    /// Whether to look after streams, consumers and buckets.
+    pub jetstream_kinds: bool,
+    /// Namespace and name of the Account that objects use which name none, if it allows their namespace.
+    pub default_account: Option<(String, String)>,
+    /// Folders with a folder for each namespace whose files its objects may name.
+    pub credential_roots: Vec<PathBuf>,
+    /// What happens on the server when an object is deleted that does not say.
+    pub default_deletion_policy: DeletionPolicy,
+    /// Pause between looks at a stream or consumer that is as it should be.
+    pub sync_interval: Duration,
+    /// Whether streams and consumers carry the mark of the object that manages them.
+    pub owner_mark: bool,
+    /// How long the end of an object waits for a server that does not answer; zero for ever.
+    pub finalizer_timeout: Duration,
+    /// Identity of the Kubernetes cluster in marks; read from it when unset.
+    pub cluster_id: Option<String>,
     /// Name of this pod, for the lease and for events.
     pub pod_name: String,
     /// Namespace of this pod, where the lease lives.
@@ -81,6 +107,14 @@ impl Settings {
             cluster_domain: "cluster.local".to_owned(),
             log_level: "info".to_owned(),
             password_cost: PASSWORD_COST_DEFAULT,
+            jetstream_kinds: true,
+            default_account: None,
+            credential_roots: Vec::new(),
+            default_deletion_policy: DeletionPolicy::Delete,
+            sync_interval: SYNC_INTERVAL_DEFAULT,
+            owner_mark: true,
+            finalizer_timeout: Duration::ZERO,
+            cluster_id: None,
             pod_name: environment("POD_NAME").unwrap_or_else(|| "myelin-operator".to_owned()),
             pod_namespace: environment("POD_NAMESPACE").unwrap_or_else(|| "default".to_owned()),
             pod_uid: environment("POD_UID"),
@@ -99,6 +133,58 @@ impl Settings {
             "--leader-elect" => self.leader_elect = parsed(name, &value, "true or false")?,
             "--cluster-domain" => self.cluster_domain = value,
             "--log-level" => self.log_level = value,
+            _ => return self.set_jetstream(name, value),
+        }
+        Ok(())
+    }
+
+    fn set_jetstream(&mut self, name: &str, value: String) -> Result<(), UsageError> {
+        let invalid = |value: &str, expected| UsageError::Invalid {
+            name: name.to_owned(),
+            value: value.to_owned(),
+            expected,
+        };
+        match name {
+            "--jetstream-kinds" => self.jetstream_kinds = parsed(name, &value, "true or false")?,
+            "--owner-mark" => self.owner_mark = parsed(name, &value, "true or false")?,
+            "--default-account" => {
+                let (namespace, account) = value.split_once('/').ok_or_else(|| {
+                    invalid(&value, "the namespace and name of an Account with `/` between")
+                })?;
+                self.default_account = Some((namespace.to_owned(), account.to_owned()));
+            }
+            "--credential-roots" => {
+                self.credential_roots = value
+                    .split(',')
+                    .map(str::trim)
+                    .filter(|path| !path.is_empty())
+                    .map(PathBuf::from)
+                    .collect();
+            }
+            "--default-deletion-policy" => {
+                self.default_deletion_policy = match value.as_str() {
+                    "Delete" => DeletionPolicy::Delete,
+                    "Retain" => DeletionPolicy::Retain,
+                    _ => return Err(invalid(&value, "Delete or Retain")),
+                };
+            }
+            "--sync-interval" => {
+                let interval =
+                    Span(value.clone()).parse().ok().filter(|interval| *interval >= SHORTEST_INTERVAL);
+                self.sync_interval = interval.ok_or_else(|| invalid(&value, "a duration of 1s or more"))?;
+            }
+            "--finalizer-timeout" => {
+                self.finalizer_timeout =
+                    Span(value.clone()).parse().map_err(|_| invalid(&value, "a duration such as 30m"))?;
+            }
+            "--cluster-id" => {
+                let is_name =
+                    !value.is_empty() && value.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-');
+                if !is_name {
+                    return Err(invalid(&value, "a name of letters, digits and dashes"));
+                }
+                self.cluster_id = Some(value);
+            }
             _ => return Err(UsageError::Unknown(name.to_owned())),
         }
         Ok(())
@@ -137,7 +223,10 @@ pub fn parse(
             Some((name, value)) => (name.to_owned(), Some(value.to_owned())),
             None => (argument, rest.next_if(|next| !next.starts_with("--"))),
         };
-        let is_flag = matches!(name.as_str(), "--leader-elect" | "--release-finalizers");
+        let is_flag = matches!(
+            name.as_str(),
+            "--leader-elect" | "--release-finalizers" | "--jetstream-kinds" | "--owner-mark"
+        );
         let value = match value {
             Some(value) => value,
             None if is_flag => "true".to_owned(),
@@ -178,6 +267,32 @@ mod tests {
         assert!(settings.leader_elect);
         assert_eq!(settings.metrics_addr.port(), 1);
         assert_eq!(settings.pod_name, "pod-1");
+    }
+
+    #[test]
+    fn streams_are_looked_after_as_the_installer_says() {
+        let Ok(Command::Run(settings)) = read(
+            "--jetstream-kinds=false --owner-mark=false --default-account=nats/main --credential-roots=/a,/b \
+             --default-deletion-policy=Retain --sync-interval=5s --finalizer-timeout=30m --cluster-id=prod-1",
+        ) else {
+            panic!("a run was asked for");
+        };
+        assert!(!settings.jetstream_kinds && !settings.owner_mark);
+        assert_eq!(settings.default_account, Some(("nats".to_owned(), "main".to_owned())));
+        assert_eq!(settings.credential_roots.len(), 2);
+        assert_eq!(settings.default_deletion_policy, DeletionPolicy::Retain);
+        assert_eq!(settings.sync_interval, Duration::from_secs(5));
+        assert_eq!(settings.finalizer_timeout, Duration::from_secs(1800));
+        assert_eq!(settings.cluster_id.as_deref(), Some("prod-1"));
+        for wrong in [
+            "--default-account=main",
+            "--default-deletion-policy=Keep",
+            "--sync-interval=1ms",
+            "--finalizer-timeout=soon",
+            "--cluster-id=a/b",
+        ] {
+            assert!(matches!(read(wrong), Err(UsageError::Invalid { .. })), "{wrong}");
+        }
     }
 
     #[test]

@@ -1,66 +1,92 @@
-//! What Helm runs before it removes the operator: stop while clusters exist, or let them go.
+//! What Helm runs before it removes the operator: stop while objects wait for it, or let them go.
 
-use crd::NatsCluster;
+use crd::jetstream::{Account, Consumer, KeyValue, ObjectStore, Stream, finalizer};
+use crd::{CLUSTER_FINALIZER, NatsCluster, annotation};
 use kube::api::ListParams;
 use kube::{Api, Client, ResourceExt};
 
-use crate::apply::Writer;
+use crate::apply::{Object, Writer};
 use crate::settings::Settings;
 
-/// Clusters named in a message.
+/// Objects named in a message.
 const NAMED_MAX: usize = 10;
 
-/// Stops with a message while clusters with our finalizer exist; with `release_finalizers` takes the finalizer off
-/// them instead, and their servers run on.
+/// Stops with a message while objects with our finalizers exist; with `release_finalizers` takes the finalizers off
+/// them instead: servers run on, and streams stay where they are.
 ///
 /// # Errors
-/// When clusters exist and may not be let go, or the API server does not answer.
+/// When objects exist and may not be let go, or the API server does not answer.
 pub async fn run(client: Client, settings: &Settings, release_finalizers: bool) -> anyhow::Result<()> {
-    let mut remaining = Vec::new();
-    for cluster in clusters(&client, settings).await? {
-        let class = cluster.annotation(crd::annotation::CONTROLLER_CLASS).unwrap_or_default();
-        let held = cluster.finalizers().iter().any(|finalizer| finalizer == crd::CLUSTER_FINALIZER);
-        if held && class == settings.controller_class {
-            remaining.push(cluster);
-        }
+    let mut names = Vec::new();
+    let work =
+        Work { writer: Writer::new(client.clone(), None), client, settings, release: release_finalizers };
+    names.extend(work.of::<NatsCluster>(CLUSTER_FINALIZER, crd::FIELD_MANAGER).await?);
+    if settings.jetstream_kinds {
+        let manager = crd::jetstream::FIELD_MANAGER;
+        names.extend(work.of::<Stream>(finalizer::STREAM, manager).await?);
+        names.extend(work.of::<Consumer>(finalizer::CONSUMER, manager).await?);
+        names.extend(work.of::<KeyValue>(finalizer::KEY_VALUE, manager).await?);
+        names.extend(work.of::<ObjectStore>(finalizer::OBJECT_STORE, manager).await?);
+        names.extend(work.of::<Account>(finalizer::ACCOUNT, manager).await?);
     }
-    if release_finalizers {
-        let writer = Writer::new(client, None);
-        for cluster in &remaining {
-            writer.set_finalizer(cluster, false).await?;
-        }
+    if release_finalizers || names.is_empty() {
         return Ok(());
     }
-    if remaining.is_empty() {
-        return Ok(());
-    }
-    let names: Vec<String> = remaining
-        .iter()
-        .take(NAMED_MAX)
-        .map(|cluster| format!("{}/{}", cluster.namespace().unwrap_or_default(), cluster.name_any()))
-        .collect();
+    let shown: Vec<&str> = names.iter().take(NAMED_MAX).map(String::as_str).collect();
     anyhow::bail!(
-        "NatsClusters still exist ({} in all, among them {}): delete them first (kubectl delete natscluster), or uninstall with \
-         uninstall.releaseFinalizers=true to leave their servers running without an operator",
-        remaining.len(),
-        names.join(", ")
+        "objects still exist that wait for the operator when they are deleted ({} in all, among them {}): delete them first, or \
+         uninstall with uninstall.releaseFinalizers=true to leave servers and streams as they are, without an operator",
+        names.len(),
+        shown.join(", ")
     );
 }
 
-async fn clusters(client: &Client, settings: &Settings) -> anyhow::Result<Vec<NatsCluster>> {
-    let everything = ListParams::default();
-    if settings.watch_namespaces.is_empty() {
-        return listed(Api::all(client.clone()).list(&everything).await);
-    }
-    let mut clusters = Vec::new();
-    for namespace in &settings.watch_namespaces {
-        clusters.extend(listed(Api::namespaced(client.clone(), namespace).list(&everything).await)?);
-    }
-    Ok(clusters)
+struct Work<'a> {
+    client: Client,
+    writer: Writer,
+    settings: &'a Settings,
+    release: bool,
 }
 
-/// Without the definition there are no clusters.
-fn listed(result: kube::Result<kube::core::ObjectList<NatsCluster>>) -> anyhow::Result<Vec<NatsCluster>> {
+impl Work<'_> {
+    /// Names of the objects of a kind that carry the finalizer, which is taken off them when that is asked for.
+    async fn of<K: Object>(&self, finalizer: &str, manager: &str) -> anyhow::Result<Vec<String>> {
+        let mut names = Vec::new();
+        for object in self.objects::<K>().await? {
+            let class = object.annotations().get(annotation::CONTROLLER_CLASS).map_or("", String::as_str);
+            let held = object.finalizers().iter().any(|held| held == finalizer);
+            if !held || class != self.settings.controller_class {
+                continue;
+            }
+            if self.release {
+                self.writer.set_finalizer_of(&object, finalizer, manager, false).await?;
+            }
+            names.push(format!(
+                "{} {}/{}",
+                K::kind(&()),
+                object.namespace().unwrap_or_default(),
+                object.name_any()
+            ));
+        }
+        Ok(names)
+    }
+
+    async fn objects<K: Object>(&self) -> anyhow::Result<Vec<K>> {
+        let everything = ListParams::default();
+        if self.settings.watch_namespaces.is_empty() {
+            return listed(Api::all(self.client.clone()).list(&everything).await);
+        }
+        let mut objects = Vec::new();
+        for namespace in &self.settings.watch_namespaces {
+            let api = Api::namespaced(self.client.clone(), namespace);
+            objects.extend(listed(api.list(&everything).await)?);
+        }
+        Ok(objects)
+    }
+}
+
+/// Without the definition there are no objects.
+fn listed<K: Clone>(result: kube::Result<kube::core::ObjectList<K>>) -> anyhow::Result<Vec<K>> {
     match result {
         Ok(list) => Ok(list.items),
         Err(kube::Error::Api(status)) if status.code == 404 => Ok(Vec::new()),

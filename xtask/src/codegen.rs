@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 use crd::rbac;
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::CustomResourceExt;
 use serde_yaml::Value;
 
@@ -53,20 +54,38 @@ pub(crate) fn run(check: bool) -> Result<()> {
     Ok(())
 }
 
+/// A definition, and the value of the definitions' chart that leaves it out when it is false.
+struct Definition {
+    value: CustomResourceDefinition,
+    switch: Option<&'static str>,
+}
+
+/// All definitions that are installed.
+fn definitions() -> Vec<Definition> {
+    let own = [crd::NatsCluster::crd(), crd::NatsAutoscaler::crd()];
+    let own = own.into_iter().map(|value| Definition { value, switch: None });
+    let group = crd::jetstream::definitions();
+    own.chain(group.into_iter().map(|value| Definition { value, switch: Some("jetstreamGroup") })).collect()
+}
+
 fn generate(root: &Path) -> Result<Vec<Generated>> {
-    let definition = serde_yaml::to_value(crd::NatsCluster::crd()).context("definition of NatsCluster")?;
-    let plain = format!("{HEADER}{}", yaml(&definition)?);
     let mut files = vec![
-        Generated { path: "crds/natsclusters.myelin.dev.yaml".into(), text: plain },
         Generated { path: "charts/operator/templates/_rules.tpl".into(), text: rules()? },
         errors::jetstream(root)?,
     ];
-    let template = chart_definition(definition)?;
-    for chart in [CRD_CHART, CRD_CHART_COPY] {
-        files.push(Generated {
-            path: Path::new(chart).join("templates/natsclusters.yaml"),
-            text: template.clone(),
-        });
+    for Definition { value: definition, switch } in definitions() {
+        let (plural, group) = (definition.spec.names.plural.clone(), definition.spec.group.clone());
+        let definition =
+            serde_yaml::to_value(definition).with_context(|| format!("definition of {plural}"))?;
+        let plain = format!("{HEADER}{}", yaml(&definition)?);
+        files.push(Generated { path: format!("crds/{plural}.{group}.yaml").into(), text: plain });
+        let template = chart_definition(definition, switch)?;
+        for chart in [CRD_CHART, CRD_CHART_COPY] {
+            files.push(Generated {
+                path: Path::new(chart).join(format!("templates/{plural}.yaml")),
+                text: template.clone(),
+            });
+        }
     }
     // The rest of the definitions' chart is written by hand once, and copied.
     for name in ["Chart.yaml", "values.yaml", "values.schema.json"] {
@@ -78,7 +97,7 @@ fn generate(root: &Path) -> Result<Vec<Generated>> {
 }
 
 /// The definition as a chart template: kept when the release goes, with the labels of the chart.
-fn chart_definition(mut definition: Value) -> Result<String> {
+fn chart_definition(mut definition: Value, switch: Option<&str>) -> Result<String> {
     let metadata = definition.get_mut("metadata").and_then(Value::as_mapping_mut).context("metadata")?;
     let labels = [("app.kubernetes.io/part-of".into(), "myelin".into())].into_iter().collect();
     metadata.insert("labels".into(), Value::Mapping(labels));
@@ -88,7 +107,11 @@ fn chart_definition(mut definition: Value) -> Result<String> {
     }
     let keep =
         "metadata:\n{{- if .Values.keep }}\n  annotations:\n    helm.sh/resource-policy: keep\n{{- end }}\n";
-    Ok(format!("{HEADER}{}", text.replacen("metadata:\n", keep, 1)))
+    let text = text.replacen("metadata:\n", keep, 1);
+    Ok(match switch {
+        None => format!("{HEADER}{text}"),
+        Some(switch) => format!("{HEADER}{{{{- if .Values.{switch} }}}}\n{text}{{{{- end }}}}\n"),
+    })
 }
 
 /// The access rules as two named templates.
@@ -120,8 +143,10 @@ mod tests {
 
     #[test]
     fn a_definition_stays_small_enough_for_client_side_apply() {
-        let text = serde_json::to_string(&crd::NatsCluster::crd()).unwrap();
-        // The last-applied annotation may hold 256 KiB.
-        assert!(text.len() < 200 * 1024, "{} bytes", text.len());
+        for Definition { value, .. } in definitions() {
+            let text = serde_json::to_string(&value).unwrap();
+            // The last-applied annotation may hold 256 KiB.
+            assert!(text.len() < 200 * 1024, "{}: {} bytes", value.spec.names.plural, text.len());
+        }
     }
 }

@@ -22,6 +22,45 @@
   verbs:
   - update
 - apiGroups:
+  - jetstream.nats.io
+  resources:
+  - accounts
+  - consumers
+  - keyvalues
+  - objectstores
+  - streams
+  verbs:
+  - get
+  - list
+  - patch
+  - watch
+- apiGroups:
+  - jetstream.nats.io
+  resources:
+  - accounts/status
+  - consumers/status
+  - keyvalues/status
+  - objectstores/status
+  - streams/status
+  verbs:
+  - patch
+- apiGroups:
+  - jetstream.nats.io
+  resources:
+  - accounts/finalizers
+  - consumers/finalizers
+  - keyvalues/finalizers
+  - objectstores/finalizers
+  - streams/finalizers
+  verbs:
+  - update
+- apiGroups:
+  - ''
+  resources:
+  - namespaces
+  verbs:
+  - get
+- apiGroups:
   - ''
   resources:
   - configmaps
@@ -77,6 +116,40 @@
   - patch
   - watch
 - apiGroups:
+  - myelin.dev
+  resources:
+  - natsautoscalers
+  verbs:
+  - get
+  - list
+  - watch
+- apiGroups:
+  - myelin.dev
+  resources:
+  - natsautoscalers/status
+  verbs:
+  - patch
+- apiGroups:
+  - apps
+  resources:
+  - deployments/scale
+  - statefulsets/scale
+  verbs:
+  - get
+  - patch
+- apiGroups:
+  - autoscaling
+  resources:
+  - horizontalpodautoscalers
+  verbs:
+  - list
+- apiGroups:
+  - keda.sh
+  resources:
+  - scaledobjects
+  verbs:
+  - list
+- apiGroups:
   - events.k8s.io
   resources:
   - events
@@ -94,4 +167,10 @@
   - delete
   - get
   - update
+- apiGroups:
+  - ''
+  resources:
+  - namespaces
+  verbs:
+  - get
 {{- end -}}

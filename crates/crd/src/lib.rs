@@ -10,9 +10,11 @@
 pub mod common;
 pub mod conditions;
 pub mod jetstream;
+pub mod nats_autoscaler;
 pub mod nats_cluster;
 pub mod rbac;
 
+pub use nats_autoscaler::{NatsAutoscaler, NatsAutoscalerSpec, NatsAutoscalerStatus};
 pub use nats_cluster::{NatsCluster, NatsClusterSpec, NatsClusterStatus};
 
 /// API group of every kind of ours.
@@ -20,6 +22,9 @@ pub const GROUP: &str = "myelin.dev";
 
 /// Field manager of everything the cluster controller writes.
 pub const FIELD_MANAGER: &str = "myelin.dev/natscluster";
+
+/// Field manager of what the autoscaler controller writes.
+pub const AUTOSCALER_MANAGER: &str = "myelin.dev/natsautoscaler";
 
 /// Finalizer on a cluster: child objects that must not outlive it are removed before it goes.
 pub const CLUSTER_FINALIZER: &str = "myelin.dev/cluster";

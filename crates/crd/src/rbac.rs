@@ -21,6 +21,35 @@ pub const WATCHED: &[Access] = &[
     Access { group: crate::GROUP, resources: &["natsclusters/status"], verbs: &["patch"] },
     Access { group: crate::GROUP, resources: &["natsclusters/finalizers"], verbs: &["update"] },
     Access {
+        group: crate::jetstream::GROUP,
+        resources: &["accounts", "consumers", "keyvalues", "objectstores", "streams"],
+        verbs: &["get", "list", "patch", "watch"],
+    },
+    Access {
+        group: crate::jetstream::GROUP,
+        resources: &[
+            "accounts/status",
+            "consumers/status",
+            "keyvalues/status",
+            "objectstores/status",
+            "streams/status",
+        ],
+        verbs: &["patch"],
+    },
+    Access {
+        group: crate::jetstream::GROUP,
+        resources: &[
+            "accounts/finalizers",
+            "consumers/finalizers",
+            "keyvalues/finalizers",
+            "objectstores/finalizers",
+            "streams/finalizers",
+        ],
+        verbs: &["update"],
+    },
+    // Labels of namespaces for grants, whether one is going, and the identity of the cluster.
+    Access { group: "", resources: &["namespaces"], verbs: &["get"] },
+    Access {
         group: "",
         resources: &["configmaps", "secrets", "serviceaccounts", "services"],
         verbs: &["create", "delete", "get", "list", "patch", "watch"],
@@ -38,15 +67,29 @@ pub const WATCHED: &[Access] = &[
         resources: &["poddisruptionbudgets"],
         verbs: &["create", "delete", "get", "list", "patch", "watch"],
     },
+    Access { group: crate::GROUP, resources: &["natsautoscalers"], verbs: &["get", "list", "watch"] },
+    Access { group: crate::GROUP, resources: &["natsautoscalers/status"], verbs: &["patch"] },
+    // Workloads are scaled by this subresource alone; nothing else of them is read or written.
+    Access {
+        group: "apps",
+        resources: &["deployments/scale", "statefulsets/scale"],
+        verbs: &["get", "patch"],
+    },
+    // Who else scales them.
+    Access { group: "autoscaling", resources: &["horizontalpodautoscalers"], verbs: &["list"] },
+    Access { group: "keda.sh", resources: &["scaledobjects"], verbs: &["list"] },
     Access { group: "events.k8s.io", resources: &["events"], verbs: &["create", "patch"] },
 ];
 
-/// Needed in the operator's own namespace, for leader election.
-pub const OWN_NAMESPACE: &[Access] = &[Access {
-    group: "coordination.k8s.io",
-    resources: &["leases"],
-    verbs: &["create", "delete", "get", "update"],
-}];
+/// Needed in the operator's own namespace: for leader election, and to know which cluster this is where nothing else may be read.
+pub const OWN_NAMESPACE: &[Access] = &[
+    Access {
+        group: "coordination.k8s.io",
+        resources: &["leases"],
+        verbs: &["create", "delete", "get", "update"],
+    },
+    Access { group: "", resources: &["namespaces"], verbs: &["get"] },
+];
 
 /// Rules as Kubernetes writes them.
 #[must_use]

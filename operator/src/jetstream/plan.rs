@@ -34,7 +34,7 @@ pub struct Rules {
     pub spec_changed: bool,
     /// It was there before, as far as the status knows.
     pub existed: bool,
-    /// Fields that a server left as they were although it took the update; asking again changes nothing.
+    /// Fields that a server did not make as they were asked for although it took the request; asking again changes nothing.
     pub kept: Vec<Change>,
 }
 
@@ -324,7 +324,12 @@ fn existing<C: Config>(
     }
     let unmarked = ownership != Ownership::Ours;
     if changes.is_empty() && (!unmarked || rules.prevent_update) {
-        return Plan::new(Step::Nothing, "it is as it should be", changes);
+        let kept: Vec<String> = rules.kept.iter().map(ToString::to_string).collect();
+        let reason = match kept.is_empty() {
+            true => "it is as it should be".to_owned(),
+            false => format!("it is as the server lets it be, which kept {}", kept.join(", ")),
+        };
+        return Plan::new(Step::Nothing, reason, changes);
     }
     let may_change = match rules.drift {
         DriftPolicy::Correct => true,

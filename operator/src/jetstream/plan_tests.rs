@@ -279,6 +279,7 @@ fn what_a_server_insists_on_is_not_asked_for_again() {
     let kept = plan.changes;
     let again = step(from, json!({}), 5, |rules| rules.kept.clone_from(&kept));
     assert_eq!(again.step, Step::Nothing);
+    assert!(again.reason.contains("kept duplicate_window: 1m0s -> 2m0s"), "{}", again.reason);
 }
 
 #[test]

@@ -15,7 +15,7 @@ use rustls::pki_types::ServerName;
 use serde_json::Value;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, BufReader, ReadHalf, WriteHalf, split};
 use tokio::net::TcpStream;
-use tokio::sync::{Notify, oneshot};
+use tokio::sync::{Notify, mpsc, oneshot};
 use tokio::time::timeout;
 
 use super::address::Address;
@@ -27,12 +27,16 @@ use super::login::Login;
 
 /// Requests on their way at a time.
 const PENDING_MAX: usize = 256;
+/// Answers to one request at most.
+const ANSWERS_MAX: usize = 4096;
 /// Silence after which the server is asked whether it is there.
 const SILENCE_MAX: Duration = Duration::from_secs(30);
-/// First and longest pause between attempts to connect.
-const BACKOFF: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(15));
+/// First and longest pause between attempts to connect. The longest is how late a server that is back may be noticed.
+const BACKOFF: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(5));
 /// Lines between the login and its confirmation.
 const GREETING_LINES_MAX: usize = 64;
+/// Addresses that share the time of one attempt; further ones come first in a later one.
+const ADDRESSES_PER_ATTEMPT: usize = 3;
 /// Addresses that a name may stand for.
 const RESOLVED_MAX: usize = 16;
 /// Subscription of answers, and of what the server tells.
@@ -138,6 +142,20 @@ impl Session {
         timeout(limit, link.request(subject, payload)).await.map_err(|_| Error::Timeout(limit))?
     }
 
+    /// Sends a request that many may answer, and returns what came within `window`.
+    ///
+    /// # Errors
+    /// When there is no connection, the server refuses, or nobody is there to answer.
+    pub async fn gather(
+        &self,
+        subject: &str,
+        payload: &[u8],
+        window: Duration,
+    ) -> Result<Vec<Vec<u8>>, Error> {
+        let link = self.inner.connected().await?;
+        link.gather(subject, payload, window).await
+    }
+
     /// The server at the other end.
     ///
     /// # Errors
@@ -181,7 +199,7 @@ impl Inner {
         if attempts.not_before.is_some_and(|time| Instant::now() < time) {
             return Err(Error::Unreachable(attempts.last_error.clone()));
         }
-        match self.open().await {
+        match self.open(attempts.failures as usize).await {
             Ok(link) => {
                 *attempts = Attempts { link: Some(Arc::clone(&link)), ..Attempts::default() };
                 self.listener.up();
@@ -189,8 +207,7 @@ impl Inner {
             }
             Err(error) => {
                 attempts.failures = attempts.failures.saturating_add(1);
-                let doubled = BACKOFF.0.saturating_mul(1 << (attempts.failures - 1).min(8));
-                let pause = doubled.min(BACKOFF.1).mul_f64(rand::random_range(0.8..1.2));
+                let pause = pause_after(attempts.failures).mul_f64(rand::random_range(0.8..1.2));
                 attempts.not_before = Some(Instant::now() + pause);
                 attempts.last_error = error.public();
                 // The keeper goes on trying, so that what waits for this server is served soon after it is back.
@@ -206,15 +223,24 @@ impl Inner {
         left.unwrap_or(BACKOFF.0).max(Duration::from_millis(50))
     }
 
-    /// Tries the addresses one after another.
-    async fn open(&self) -> Result<Arc<Link>, Error> {
+    /// Tries the addresses one after another, each time beginning with another one, for as long as one connection may take in all.
+    async fn open(&self, attempt: usize) -> Result<Arc<Link>, Error> {
         let limit = self.options.connect_timeout;
+        let end = Instant::now() + limit;
+        let count = self.options.addresses.len();
+        let share = limit / u32::try_from(count.clamp(1, ADDRESSES_PER_ATTEMPT)).unwrap_or(1);
         let mut last = Error::Unreachable("no address is given".to_owned());
-        for address in &self.options.addresses {
-            match timeout(limit, self.dial(address)).await {
+        for at in 0..count {
+            let left = end.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                break;
+            }
+            let address = &self.options.addresses[(attempt + at) % count];
+            let share = share.min(left);
+            match timeout(share, self.dial(address)).await {
                 Ok(Ok(link)) => return Ok(link),
                 Ok(Err(error)) => last = error,
-                Err(_) => last = Error::Timeout(limit),
+                Err(_) => last = Error::Timeout(share),
             }
         }
         Err(last)
@@ -280,6 +306,12 @@ impl Inner {
     }
 }
 
+/// Pause before the next attempt to connect after so many failures in a row, chance aside: doubles each time up to its bound.
+fn pause_after(failures: u32) -> Duration {
+    let doubled = BACKOFF.0.saturating_mul(1 << failures.saturating_sub(1).min(8));
+    doubled.min(BACKOFF.1)
+}
+
 fn connect_line(login: &Login, info: &Info) -> Result<String, Error> {
     let mut connect = introduction(true);
     connect.extend(login.members(&info.nonce)?);
@@ -300,7 +332,29 @@ struct Link {
 /// A request that waits for its answer.
 struct Waiting {
     subject: String,
-    answer: oneshot::Sender<Result<Vec<u8>, Error>>,
+    answer: Receiver,
+}
+
+/// Who takes the answer.
+enum Receiver {
+    /// Somebody who waits for one.
+    One(oneshot::Sender<Result<Vec<u8>, Error>>),
+    /// Somebody who takes as many as come.
+    Many(mpsc::Sender<Result<Vec<u8>, Error>>),
+}
+
+impl Receiver {
+    /// Hands over an answer; nobody may be there any more. More than a full queue of them are of no use.
+    fn send(self, result: Result<Vec<u8>, Error>) {
+        match self {
+            Self::One(sender) => {
+                let _ = sender.send(result);
+            }
+            Self::Many(sender) => {
+                let _ = sender.try_send(result);
+            }
+        }
+    }
 }
 
 /// Forgets a request whose caller went away.
@@ -362,6 +416,27 @@ impl Link {
 
     async fn request(&self, subject: &str, payload: &[u8]) -> Result<Vec<u8>, Error> {
         let (answer, answered) = oneshot::channel();
+        let _forget = self.send(subject, payload, Receiver::One(answer)).await?;
+        answered.await.unwrap_or_else(|_| Err(Error::Protocol("the server closed the connection".to_owned())))
+    }
+
+    async fn gather(&self, subject: &str, payload: &[u8], window: Duration) -> Result<Vec<Vec<u8>>, Error> {
+        let (answer, mut answers) = mpsc::channel(ANSWERS_MAX);
+        let _forget = self.send(subject, payload, Receiver::Many(answer)).await?;
+        let end = tokio::time::Instant::now() + window;
+        let mut all = Vec::new();
+        while all.len() < ANSWERS_MAX {
+            match tokio::time::timeout_at(end, answers.recv()).await {
+                Ok(Some(Ok(answer))) => all.push(answer),
+                Ok(Some(Err(error))) => return Err(error),
+                Ok(None) | Err(_) => break,
+            }
+        }
+        Ok(all)
+    }
+
+    /// Sends a request and has its answers handed over as long as the result lives.
+    async fn send(&self, subject: &str, payload: &[u8], answer: Receiver) -> Result<Forget<'_>, Error> {
         let number = self.next.fetch_add(1, Ordering::Relaxed);
         {
             let mut pending = self.pending.lock();
@@ -370,25 +445,29 @@ impl Link {
             }
             pending.insert(number, Waiting { subject: subject.to_owned(), answer });
         }
-        let _forget = Forget { link: self, number };
+        let forget = Forget { link: self, number };
         let mut frame = format!("PUB {subject} {}.{number} {}\r\n", self.inbox, payload.len()).into_bytes();
         frame.extend_from_slice(payload);
         frame.extend_from_slice(b"\r\n");
         self.write(&frame).await?;
-        answered.await.unwrap_or_else(|_| Err(Error::Protocol("the server closed the connection".to_owned())))
+        Ok(forget)
     }
 
     /// Gives an answer to whoever waits for it. One that came too late is of no use to anybody.
     fn answer(&self, subject: &str, result: Result<Vec<u8>, Error>) {
         let number = subject.strip_prefix(self.inbox.as_str()).and_then(|rest| rest.strip_prefix('.'));
         let Some(number) = number.and_then(|number| number.parse().ok()) else { return };
-        let waiting = self.pending.lock().remove(&number);
-        if let Some(waiting) = waiting {
-            let result = match result {
+        let mut pending = self.pending.lock();
+        if let (Some(Waiting { answer: Receiver::Many(sender), .. }), Ok(_)) = (pending.get(&number), &result)
+        {
+            let _ = sender.try_send(result);
+            return;
+        }
+        if let Some(waiting) = pending.remove(&number) {
+            waiting.answer.send(match result {
                 Err(Error::NoResponders(_)) => Err(Error::NoResponders(waiting.subject)),
                 result => result,
-            };
-            let _ = waiting.answer.send(result);
+            });
         }
     }
 
@@ -402,7 +481,7 @@ impl Link {
             .collect();
         for number in concerned {
             if let Some(waiting) = pending.remove(&number) {
-                let _ = waiting.answer.send(Err(Error::Denied(text.to_owned())));
+                waiting.answer.send(Err(Error::Denied(text.to_owned())));
             }
         }
     }
@@ -411,7 +490,7 @@ impl Link {
     fn close(&self, why: &str) {
         self.alive.store(false, Ordering::Release);
         for (_, waiting) in self.pending.lock().drain() {
-            let _ = waiting.answer.send(Err(Error::Unreachable(why.to_owned())));
+            waiting.answer.send(Err(Error::Unreachable(why.to_owned())));
         }
     }
 }

@@ -201,3 +201,10 @@ async fn requests_have_a_bound() {
     // What nobody waits for any more takes no place.
     assert!(matches!(session.request("a", b"", SOON).await, Err(Error::Timeout(_))));
 }
+
+#[test]
+fn attempts_to_connect_become_rarer_up_to_a_bound() {
+    assert_eq!(pause_after(0), BACKOFF.0);
+    assert_eq!([1, 2, 3, 4].map(|failures| pause_after(failures).as_secs()), [1, 2, 4, 5]);
+    assert_eq!(pause_after(u32::MAX), BACKOFF.1);
+}

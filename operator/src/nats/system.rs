@@ -1,11 +1,14 @@
 //! Requests to one server through the system account: what it is, and to read its configuration again.
 
 use api::event::ServerApiResponse;
-use api::monitor::{Empty, HealthStatus, Jsz, Varz};
+use api::monitor::{ConnInfo, Connz, ConnzOptions, Empty, HealthStatus, Jsz, Varz};
 use serde::de::DeserializeOwned;
 
 use super::client::{Connection, Error, Target};
 use crate::cluster::render::{HASH_KEY, INBOX_PREFIX};
+
+/// Pages of connections that are asked for at most: some 65,000 connections.
+const PAGES_MAX: usize = 64;
 
 /// What a server said about itself.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -113,12 +116,49 @@ async fn report(connection: &mut Connection) -> Result<Report, Error> {
     })
 }
 
+/// Connections of an account at a server, with their subscriptions; and the identity of the server.
+///
+/// # Errors
+/// When it does not answer.
+pub async fn connections(target: &Target, account: &str) -> Result<(String, Vec<ConnInfo>), Error> {
+    let mut connection = Connection::open(target, INBOX_PREFIX).await?;
+    let mut all = Vec::new();
+    for _ in 0..PAGES_MAX {
+        let options = ConnzOptions {
+            subscriptions_detail: true,
+            acc: account.to_owned(),
+            offset: i64::try_from(all.len()).unwrap_or(i64::MAX),
+            ..ConnzOptions::default()
+        };
+        let request = serde_json::to_vec(&options)?;
+        let answer = ask_with::<Connz>(&mut connection, "CONNZ", &request).await?;
+        let Some(page) = answer.data.document() else {
+            return Err(Error::Protocol("CONNZ without data".to_owned()));
+        };
+        let is_empty = page.connections.is_empty();
+        all.extend(page.connections);
+        let total = usize::try_from(page.total).unwrap_or(0);
+        if is_empty || all.len() >= total {
+            break;
+        }
+    }
+    Ok((connection.server_id().to_owned(), all))
+}
+
 async fn ask<T: Default + DeserializeOwned>(
     connection: &mut Connection,
     what: &str,
 ) -> Result<ServerApiResponse<T>, Error> {
+    ask_with(connection, what, b"").await
+}
+
+async fn ask_with<T: Default + DeserializeOwned>(
+    connection: &mut Connection,
+    what: &str,
+    request: &[u8],
+) -> Result<ServerApiResponse<T>, Error> {
     let subject = format!("$SYS.REQ.SERVER.{}.{what}", connection.server_id());
-    let bytes = connection.request(&subject, b"").await?;
+    let bytes = connection.request(&subject, request).await?;
     let answer: ServerApiResponse<T> = serde_json::from_slice(&bytes)?;
     match answer.error {
         Some(error) => Err(Error::Refused(error.description)),

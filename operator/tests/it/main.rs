@@ -6,9 +6,11 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
+mod autoscaler;
 mod crd;
 mod faults;
 mod golden;
+mod jetstream;
 mod lifecycle;
 mod security;
 mod storage;

@@ -171,6 +171,13 @@ pub struct ConsumerSpec {
     /// Keep its state in memory.
     #[serde(default)]
     pub mem_storage: bool,
+    /// Where messages go that are given up. Needs servers that know it, and ackPolicy explicit.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub dead_letter_subject: String,
+    /// Most messages of one subject that may wait for their acknowledgement. Needs servers that know it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0))]
+    pub max_ack_pending_per_subject: Option<i64>,
     /// Names and values of your choice. Names that begin with myelin.dev/ are the operator's.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub metadata: BTreeMap<String, String>,
@@ -281,6 +288,8 @@ impl Default for ConsumerSpec {
             priority_groups: Vec::new(),
             replicas: None,
             mem_storage: false,
+            dead_letter_subject: String::new(),
+            max_ack_pending_per_subject: None,
             metadata: BTreeMap::new(),
             preserve_position: true,
             options: AssetOptions::default(),

@@ -79,6 +79,8 @@ pub fn consumer(spec: &ConsumerSpec) -> Result<DesiredConsumer, SpecProblem> {
         inactive_threshold: nanos("inactiveThreshold", &spec.inactive_threshold)?,
         num_replicas: spec.replicas.unwrap_or(0),
         mem_storage: spec.mem_storage,
+        dead_letter_subject: spec.dead_letter_subject.clone(),
+        max_ack_pending_per_subject: spec.max_ack_pending_per_subject.unwrap_or(0),
         metadata: metadata(&spec.metadata)?,
         priority_groups: spec.priority_groups.clone(),
         priority_policy: priority_policy(&spec.priority_policy)?,
@@ -231,6 +233,8 @@ mod tests {
             (json!({ "priorityPolicy": "best" }), "is none of"),
             (json!({ "heartbeatInterval": "1s" }), "push"),
             (json!({ "deliverSubject": "a.*" }), "wildcards"),
+            (json!({ "deadLetterSubject": "dead.*", "ackPolicy": "explicit" }), "wildcards"),
+            (json!({ "deadLetterSubject": "dead.a" }), "explicit"),
             (json!({ "ackPolicy": "explicit", "backoff": ["1s", "2s"], "maxDeliver": 1 }), "max deliver"),
         ] {
             let text = read(spec.clone()).unwrap_err();

@@ -1,6 +1,8 @@
 //! What the tests stand on.
 
 pub(crate) mod apiserver;
+pub(crate) mod broker;
+pub(crate) mod gate;
 pub(crate) mod kubelet;
 pub(crate) mod objects;
 pub(crate) mod world;
@@ -8,7 +10,7 @@ pub(crate) mod world;
 use std::time::Duration;
 
 /// Longest wait for anything; generous because the machine may be busy.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(90);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(180);
 /// Pause between looks.
 pub(crate) const LOOK: Duration = Duration::from_millis(100);
 

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
 
 use ::crd::{NatsCluster, conditions};
 use futures::FutureExt;
@@ -48,8 +49,11 @@ pub(crate) fn settings(namespace: &str) -> Settings {
     let arguments =
         ["--watch-namespaces", namespace, "--nats-image", "myelin/broker:test"].map(str::to_owned);
     match settings::parse(arguments, |_| None) {
-        // The cheapest bcrypt: its strength is not what is tested here.
-        Ok(Command::Run(settings)) => Settings { password_cost: 4, ..settings },
+        // The cheapest bcrypt: its strength is not what is tested here. And no regular looks: what happens within the patience of a
+        // test happens because something woke a pass.
+        Ok(Command::Run(settings)) => {
+            Settings { password_cost: 4, sync_interval: Duration::from_secs(3600), ..settings }
+        }
         other => panic!("{other:?}"),
     }
 }
@@ -79,6 +83,16 @@ impl World {
         Self { client, namespace, operator: None, kubelet: None }
     }
 
+    /// The namespace of another world, for a second operator.
+    pub(crate) async fn beside(other: &Self) -> Self {
+        Self {
+            client: apiserver::admin().await,
+            namespace: other.namespace.clone(),
+            operator: None,
+            kubelet: None,
+        }
+    }
+
     /// A namespace with an operator and a node that runs servers.
     pub(crate) async fn with_servers() -> Self {
         let mut world = Self::empty().await;
@@ -89,9 +103,18 @@ impl World {
 
     pub(crate) async fn start_operator(&mut self) {
         let context = context(&self.namespace, None).await;
+        self.run_operator(context);
+    }
+
+    /// Starts an operator with a context of the test's own.
+    pub(crate) fn run_operator(&mut self, context: Arc<Context>) {
         let (stop, stopped) = oneshot::channel::<()>();
         let stopped = stopped.map(|_| ()).shared();
-        let task = tokio::spawn(async move { controller::run(context, stopped).await });
+        let task = tokio::spawn(async move {
+            let streams = operator::jetstream::controller::run(Arc::clone(&context), stopped.clone());
+            let workers = operator::autoscaler::controller::run(Arc::clone(&context), stopped.clone());
+            tokio::join!(controller::run(context, stopped), streams, workers);
+        });
         self.operator = Some((stop, task));
     }
 

@@ -1,0 +1,362 @@
+//! Reads a source: through the account's own API for consumers, streams and services, through the system account for queue groups.
+//!
+//! Streams and consumers are asked for by the API, which the server that leads them answers; figures of some other server are never taken.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, Weak};
+use std::time::{Duration, Instant};
+
+use crd::NatsCluster;
+use crd::jetstream::options::{AssetOptions, ClusterRef};
+use crd::nats_autoscaler::source::{QueueGroupSource, ServiceSource, Source, WorkqueueSource};
+use crd::nats_cluster::auth::AuthMode;
+use futures::future::try_join_all;
+use kube::Api;
+use parking_lot::Mutex;
+use serde::Deserialize;
+
+use super::need::Sample;
+use crate::cluster::observe::{self, Access};
+use crate::context::Context;
+use crate::jetstream::api::Js;
+use crate::jetstream::connection::{Connection, Key, Resolver};
+use crate::jetstream::problem::Problem;
+use crate::nats::client::Target;
+use crate::nats::session::{Listener, Session};
+use crate::nats::system;
+use crate::objects::identity::Identity;
+
+/// How long it is believed where the servers of a source are.
+const LINK_AGE_MAX: Duration = Duration::from_secs(30);
+/// Longest time to wait for an answer.
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(3);
+/// How long instances of a service may take to tell their figures.
+const GATHER_WINDOW: Duration = Duration::from_millis(500);
+/// The account of a cluster that asks nobody who they are.
+const GLOBAL_ACCOUNT: &str = "$G";
+/// Connections of autoscalers that come from one namespace at most.
+const SESSIONS_MAX: usize = 16;
+/// Subjects of a stream that are counted at most, in answers of 100,000 each.
+const SUBJECT_PAGES_MAX: u64 = 20;
+
+/// How a source is reached.
+pub enum Link {
+    /// By a connection to its account.
+    Account {
+        /// When that was found out.
+        at: Instant,
+        /// Prefix and identity.
+        connection: Box<Connection>,
+        /// The connection.
+        session: Arc<Session>,
+    },
+    /// By the servers of a cluster.
+    System {
+        /// When that was found out.
+        at: Instant,
+        /// The servers.
+        targets: Vec<Target>,
+        /// The account.
+        account: String,
+    },
+}
+
+impl Link {
+    const fn at(&self) -> Instant {
+        match self {
+            Self::Account { at, .. } | Self::System { at, .. } => *at,
+        }
+    }
+}
+
+/// Connections by their identity: sources of the same account share one, whoever asks. One that nobody has is closed.
+#[derive(Default)]
+pub struct Sessions(Mutex<HashMap<Key, Held>>);
+
+/// A connection, and the namespace that its login comes from.
+struct Held {
+    home: String,
+    session: Weak<Session>,
+}
+
+impl Sessions {
+    fn of(&self, connection: &Connection) -> Result<Arc<Session>, Problem> {
+        let mut sessions = self.0.lock();
+        if let Some(session) = sessions.get(&connection.key).and_then(|held| held.session.upgrade()) {
+            return Ok(session);
+        }
+        sessions.retain(|_, held| held.session.strong_count() > 0);
+        if sessions.values().filter(|held| held.home == connection.home).count() >= SESSIONS_MAX {
+            let text = format!(
+                "namespace {} has {SESSIONS_MAX} connections of autoscalers already",
+                connection.home
+            );
+            return Err(Problem::transient("TooManyConnections", text));
+        }
+        let session = Arc::new(Session::new(connection.options.clone(), Arc::new(Deaf)));
+        let held = Held { home: connection.home.clone(), session: Arc::downgrade(&session) };
+        sessions.insert(connection.key, held);
+        Ok(session)
+    }
+}
+
+/// Nobody has to hear what a server tells by itself: sources are looked at again in a moment.
+struct Deaf;
+
+impl Listener for Deaf {
+    fn up(&self) {}
+    fn stream(&self, _: &str) {}
+    fn consumer(&self, _: &str, _: &str) {}
+}
+
+/// Reads a source, over `link` if that is still good, which is made otherwise.
+///
+/// # Errors
+/// When it is not known what the source would say.
+pub async fn read(
+    context: &Context,
+    sessions: &Sessions,
+    namespace: &str,
+    source: &Source,
+    link: &mut Option<Link>,
+) -> Result<Sample, Problem> {
+    if link.as_ref().is_none_or(|link| link.at().elapsed() >= LINK_AGE_MAX) {
+        let fresh = Box::pin(reach(context, sessions, namespace, source)).await?;
+        *link = Some(fresh);
+    }
+    let Some(usable) = link.as_ref() else {
+        return Err(Problem::transient("Unreachable", "there is no connection"));
+    };
+    let result = ask(context, source, usable).await;
+    // The servers may be elsewhere by now.
+    if result.as_ref().is_err_and(Problem::is_unreachable) {
+        *link = None;
+    }
+    result
+}
+
+/// Finds out how a source is reached. A connection stays when everything about it is still so.
+async fn reach(
+    context: &Context,
+    sessions: &Sessions,
+    namespace: &str,
+    source: &Source,
+) -> Result<Link, Problem> {
+    let options = AssetOptions {
+        account: source.account.clone().unwrap_or_default(),
+        account_ref: source.account_ref.clone(),
+        cluster_ref: source.cluster_ref.clone(),
+        ..AssetOptions::default()
+    };
+    // For a queue group too: it says whether this namespace may see the account at all.
+    let connection = Resolver::new(&context.client, &context.settings, namespace).resolve(&options).await?;
+    let at = Instant::now();
+    if let (Some(_), Some(reference)) = (&source.queue_group, &source.cluster_ref) {
+        let (targets, account) = Box::pin(system(context, namespace, reference)).await?;
+        return Ok(Link::System { at, targets, account });
+    }
+    let session = sessions.of(&connection)?;
+    Ok(Link::Account { at, connection: Box::new(connection), session })
+}
+
+/// The servers of a cluster, and the account that is meant.
+async fn system(
+    context: &Context,
+    namespace: &str,
+    reference: &ClusterRef,
+) -> Result<(Vec<Target>, String), Problem> {
+    let namespace = if reference.namespace.is_empty() { namespace } else { &reference.namespace };
+    let clusters: Api<NatsCluster> = Api::namespaced(context.client.clone(), namespace);
+    let cluster = clusters.get(&reference.name).await?;
+    let identity = Identity::of(&cluster).map_err(Problem::Operator)?;
+    let observed = observe::objects(&context.client, &identity, &cluster).await.map_err(Problem::Operator)?;
+    let starting = || Problem::transient("Unreachable", "the cluster has no server that is ready");
+    let access =
+        Access::new(&identity, &cluster, &observed).map_err(Problem::Operator)?.ok_or_else(starting)?;
+    // A server that is not ready has members too; without its answer the group is not known.
+    let staying = observed.servers.iter().filter(|server| !server.stopping);
+    let targets: Vec<Target> =
+        staying.map(|server| access.target(server).ok_or_else(starting)).collect::<Result<_, _>>()?;
+    if targets.is_empty() {
+        return Err(starting());
+    }
+    let auth = &cluster.spec.auth;
+    let account = match (auth.mode, reference.account.as_str()) {
+        (AuthMode::None, _) => GLOBAL_ACCOUNT.to_owned(),
+        (AuthMode::Config, "") => {
+            auth.accounts.first().map(|account| account.name.clone()).unwrap_or_default()
+        }
+        (AuthMode::Config, named) => named.to_owned(),
+    };
+    Ok((targets, account))
+}
+
+async fn ask(context: &Context, source: &Source, link: &Link) -> Result<Sample, Problem> {
+    match link {
+        Link::System { targets, account, .. } => match &source.queue_group {
+            Some(group) => members(targets, account, group).await,
+            None => Err(Problem::stalled("InvalidSpec", "the source names nothing")),
+        },
+        Link::Account { connection, session, .. } => {
+            let js = Js {
+                session,
+                prefix: &connection.prefix,
+                timeout: connection.request_timeout.min(REQUEST_TIMEOUT),
+                metrics: &context.metrics,
+            };
+            if let Some(consumer) = &source.consumer {
+                return self::consumer(&js, &consumer.stream, &consumer.consumer).await;
+            }
+            if let Some(workqueue) = &source.workqueue {
+                return messages(&js, workqueue).await;
+            }
+            match &source.service {
+                Some(service) => instances(session, service).await,
+                None => Err(Problem::stalled("InvalidSpec", "the source names nothing")),
+            }
+        }
+    }
+}
+
+async fn consumer(js: &Js<'_>, stream: &str, name: &str) -> Result<Sample, Problem> {
+    let info = js.consumer(stream, name).await?.ok_or_else(|| {
+        Problem::transient(
+            "SourceMissing",
+            format!("stream {stream} has no consumer {name}, or there is no such stream"),
+        )
+    })?;
+    let signed = |count: u64| i64::try_from(count).unwrap_or(i64::MAX);
+    Ok(Sample::Consumer {
+        pending: signed(info.num_pending),
+        ack_pending: info.num_ack_pending.max(0),
+        acknowledged: signed(info.ack_floor.consumer_seq),
+        waiting: info.num_waiting.max(0),
+        ack_pending_max: info.config.as_ref().map_or(0, |config| config.max_ack_pending.max(0)),
+        paused: info.paused,
+    })
+}
+
+/// Counts the messages of a stream, or those of some of its subjects.
+async fn messages(js: &Js<'_>, source: &WorkqueueSource) -> Result<Sample, Problem> {
+    let Some(filter) = &source.filter else {
+        let info = js.stream(&source.stream).await?.ok_or_else(|| missing(&source.stream))?;
+        return Ok(Sample::Stream { messages: i64::try_from(info.state.messages).unwrap_or(i64::MAX) });
+    };
+    let mut messages = 0_i64;
+    let mut offset = 0_u64;
+    for _ in 0..SUBJECT_PAGES_MAX {
+        let request = serde_json::json!({ "subjects_filter": filter, "offset": offset }).to_string();
+        let subject = format!("{}.STREAM.INFO.{}", js.prefix, source.stream);
+        let bytes = js.session.request(&subject, request.as_bytes(), js.timeout).await?;
+        let answer: Subjects = serde_json::from_slice(&bytes)
+            .map_err(|_| Problem::transient("NatsError", "the answer is not what JetStream answers"))?;
+        if let Some(error) = answer.error {
+            return Err(if error.code == 404 {
+                missing(&source.stream)
+            } else {
+                Problem::transient("NatsError", error.description)
+            });
+        }
+        let page = answer.state.unwrap_or_default().subjects.unwrap_or_default();
+        messages = page
+            .values()
+            .fold(messages, |sum, count| sum.saturating_add(i64::try_from(*count).unwrap_or(i64::MAX)));
+        offset += u64::try_from(page.len()).unwrap_or(u64::MAX);
+        if page.is_empty() || offset >= answer.total {
+            break;
+        }
+    }
+    Ok(Sample::Stream { messages })
+}
+
+fn missing(stream: &str) -> Problem {
+    Problem::transient("SourceMissing", format!("there is no stream {stream}"))
+}
+
+/// The parts of an answer about a stream that say how many messages each subject has.
+#[derive(Deserialize)]
+struct Subjects {
+    #[serde(default)]
+    error: Option<api::ApiError>,
+    #[serde(default)]
+    state: Option<SubjectCounts>,
+    #[serde(default)]
+    total: u64,
+}
+
+#[derive(Default, Deserialize)]
+struct SubjectCounts {
+    #[serde(default)]
+    subjects: Option<BTreeMap<String, u64>>,
+}
+
+/// Members of a queue group at all servers.
+async fn members(targets: &[Target], account: &str, group: &QueueGroupSource) -> Result<Sample, Problem> {
+    let answers = try_join_all(targets.iter().map(|target| system::connections(target, account))).await?;
+    let mut members = BTreeMap::new();
+    for (server, connections) in answers {
+        for connection in connections {
+            // What waits for a connection waits for all of its subscriptions together.
+            let mut pending = connection.pending_bytes;
+            let fits =
+                |sub: &&api::monitor::SubDetail| sub.subject == group.subject && sub.queue == group.queue;
+            for sub in connection.subscriptions_list_detail.iter().filter(fits) {
+                members.insert(format!("{server}/{}/{}", connection.cid, sub.sid), (pending, sub.msgs));
+                pending = 0;
+            }
+        }
+    }
+    if members.is_empty() {
+        let text = format!("queue group {} of {} has no members", group.queue, group.subject);
+        return Err(Problem::transient("SourceMissing", text));
+    }
+    Ok(Sample::Group { members })
+}
+
+/// Figures of a service, by instance.
+async fn instances(session: &Session, source: &ServiceSource) -> Result<Sample, Problem> {
+    let subject = format!("$SRV.STATS.{}", source.name);
+    let answers = match session.gather(&subject, b"", GATHER_WINDOW).await {
+        Err(crate::nats::client::Error::NoResponders(_)) => Vec::new(),
+        answers => answers?,
+    };
+    let mut instances = BTreeMap::new();
+    for answer in answers {
+        // One instance that answers nonsense does not hide the others.
+        let Ok(stats) = serde_json::from_slice::<Stats>(&answer) else { continue };
+        let wanted =
+            |endpoint: &&Endpoint| source.endpoint.as_ref().is_none_or(|name| endpoint.name == *name);
+        let counts = stats.endpoints.iter().filter(wanted).fold((0_i64, 0_i64), |sum, endpoint| {
+            (sum.0.saturating_add(endpoint.num_requests), sum.1.saturating_add(endpoint.processing_time))
+        });
+        if stats.name == source.name && !stats.id.is_empty() {
+            instances.insert(stats.id, counts);
+        }
+    }
+    if instances.is_empty() {
+        let text = format!("no instance of service {} answers", source.name);
+        return Err(Problem::transient("SourceMissing", text));
+    }
+    Ok(Sample::Service { instances })
+}
+
+/// What an instance of a service tells of itself.
+#[derive(Deserialize)]
+struct Stats {
+    #[serde(default)]
+    name: String,
+    #[serde(default)]
+    id: String,
+    #[serde(default)]
+    endpoints: Vec<Endpoint>,
+}
+
+#[derive(Deserialize)]
+struct Endpoint {
+    #[serde(default)]
+    name: String,
+    #[serde(default)]
+    num_requests: i64,
+    #[serde(default)]
+    processing_time: i64,
+}

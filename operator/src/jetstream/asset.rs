@@ -1,0 +1,292 @@
+//! What the four kinds that live on a server have in common for the reconciler.
+
+use api::jetstream::consumer::ConsumerInfo;
+use api::jetstream::stream::StreamInfo;
+use crd::jetstream::options::AssetOptions;
+use crd::jetstream::status::{
+    BucketState, ConsumerState, ConsumerStatus, LIST_MAX, Peer, Replication, Report, SourceState,
+    StreamState, StreamStatus,
+};
+use crd::jetstream::{Consumer, KeyValue, ObjectStore, Stream, finalizer};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use k8s_openapi::jiff::Timestamp;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use super::desired::{self, Desired, SpecProblem, is_token};
+use crate::apply::Object;
+
+/// What was found on the server.
+#[derive(Clone, Debug)]
+pub enum Found {
+    /// A stream.
+    Stream(Box<StreamInfo>),
+    /// A consumer.
+    Consumer(Box<ConsumerInfo>),
+}
+
+/// Names on the server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Target {
+    /// The stream that is managed, or whose consumer is.
+    pub stream: String,
+    /// The consumer.
+    pub consumer: Option<String>,
+}
+
+impl Target {
+    /// Both names, if they may stand in subjects.
+    fn checked(stream: String, consumer: Option<String>) -> Option<Self> {
+        let valid = is_token(&stream) && consumer.as_deref().is_none_or(is_token);
+        valid.then_some(Self { stream, consumer })
+    }
+}
+
+/// A status of one of the kinds.
+pub trait Status: Clone + Default + PartialEq + Serialize + DeserializeOwned + Send + Sync {
+    /// What every status has.
+    fn report(&self) -> &Report;
+    /// What every status has, to change.
+    fn report_mut(&mut self) -> &mut Report;
+    /// Whether it was there when this was written.
+    fn existed(&self) -> bool;
+    /// Takes over what was found.
+    fn observe(&mut self, target: &Target, found: Option<&Found>);
+    /// Where a consumer goes on when it is made anew.
+    fn resume_at(&self) -> Option<u64> {
+        None
+    }
+    /// Notes where a consumer goes on.
+    fn set_resume_at(&mut self, _: Option<u64>) {}
+}
+
+/// An object of one of the kinds.
+pub trait Asset: Object + 'static {
+    /// Name of the kind.
+    const KIND: &'static str;
+    /// Its finalizer.
+    const FINALIZER: &'static str;
+    /// Its status.
+    type Status: Status;
+
+    /// How to connect and what may be done.
+    fn options(&self) -> &AssetOptions;
+    /// What it asks for.
+    ///
+    /// # Errors
+    /// When no server would take it.
+    fn desired(&self) -> Result<Desired, SpecProblem>;
+    /// Names on the server; `None` when they are no names.
+    fn target(&self) -> Option<Target>;
+    /// Its status.
+    fn status(&self) -> Option<&Self::Status>;
+}
+
+macro_rules! asset {
+    ($kind:ident, $name:literal, $finalizer:expr, $status:ty, $desired:expr, $target:expr) => {
+        impl Asset for $kind {
+            const KIND: &'static str = $name;
+            const FINALIZER: &'static str = $finalizer;
+            type Status = $status;
+
+            fn options(&self) -> &AssetOptions {
+                &self.spec.options
+            }
+
+            fn desired(&self) -> Result<Desired, SpecProblem> {
+                $desired(&self.spec)
+            }
+
+            fn target(&self) -> Option<Target> {
+                $target(&self.spec)
+            }
+
+            fn status(&self) -> Option<&Self::Status> {
+                self.status.as_ref()
+            }
+        }
+    };
+}
+
+asset!(
+    Stream,
+    "Stream",
+    finalizer::STREAM,
+    StreamStatus,
+    |spec| desired::stream(spec).map(|config| Desired::Stream(Box::new(config))),
+    |spec: &crd::jetstream::StreamSpec| Target::checked(spec.name.clone(), None)
+);
+asset!(
+    KeyValue,
+    "KeyValue",
+    finalizer::KEY_VALUE,
+    StreamStatus,
+    |spec| desired::key_value(spec).map(|config| Desired::Stream(Box::new(config))),
+    |spec: &crd::jetstream::KeyValueSpec| Target::checked(format!("KV_{}", spec.bucket), None)
+);
+asset!(
+    ObjectStore,
+    "ObjectStore",
+    finalizer::OBJECT_STORE,
+    StreamStatus,
+    |spec| desired::object_store(spec).map(|config| Desired::Stream(Box::new(config))),
+    |spec: &crd::jetstream::ObjectStoreSpec| Target::checked(format!("OBJ_{}", spec.bucket), None)
+);
+asset!(
+    Consumer,
+    "Consumer",
+    finalizer::CONSUMER,
+    ConsumerStatus,
+    |spec| desired::consumer(spec).map(|consumer| Desired::Consumer(Box::new(consumer))),
+    |spec: &crd::jetstream::ConsumerSpec| Target::checked(
+        spec.stream_name.clone(),
+        Some(spec.consumer_name().to_owned())
+    )
+);
+
+fn count(number: u64) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX)
+}
+
+fn instant(time: api::Time) -> Option<Time> {
+    Timestamp::from_nanosecond(time.unix_nanos()).ok().map(Time)
+}
+
+/// A time that is none, such as that of the first message of an empty stream, is left out.
+fn time_text(time: api::Time) -> String {
+    if time.is_zero() { String::new() } else { time.to_string() }
+}
+
+/// Texts of a server, without what does not belong into a status.
+fn text(text: &str) -> String {
+    text.chars().filter(|c| !c.is_control()).take(256).collect()
+}
+
+fn replication(cluster: Option<&api::jetstream::cluster::ClusterInfo>) -> Option<Replication> {
+    let cluster = cluster?;
+    Some(Replication {
+        leader: text(&cluster.leader),
+        peers: cluster
+            .replicas
+            .iter()
+            .take(LIST_MAX)
+            .map(|peer| Peer {
+                name: text(&peer.name),
+                current: peer.current,
+                offline: peer.offline,
+                lag: count(peer.lag),
+            })
+            .collect(),
+    })
+}
+
+/// A source that said something lately is active.
+fn source(info: &api::jetstream::stream::StreamSourceInfo) -> SourceState {
+    const LATELY: i64 = 60_000_000_000;
+    SourceState {
+        name: text(&info.name),
+        lag: count(info.lag),
+        active: (0..LATELY).contains(&info.active.0),
+        error: info.error.as_ref().map(|error| text(&error.description)).unwrap_or_default(),
+    }
+}
+
+impl Status for StreamStatus {
+    fn report(&self) -> &Report {
+        &self.report
+    }
+
+    fn report_mut(&mut self) -> &mut Report {
+        &mut self.report
+    }
+
+    fn existed(&self) -> bool {
+        self.created.is_some()
+    }
+
+    fn observe(&mut self, target: &Target, found: Option<&Found>) {
+        self.stream_name.clone_from(&target.stream);
+        let Some(Found::Stream(info)) = found else {
+            *self = Self {
+                report: self.report.clone(),
+                stream_name: self.stream_name.clone(),
+                created: self.created.clone(),
+                ..Self::default()
+            };
+            return;
+        };
+        let (config, state) = (&info.config, &info.state);
+        self.created = instant(info.created);
+        self.state = Some(StreamState {
+            messages: count(state.messages),
+            bytes: count(state.bytes),
+            first_seq: count(state.first_seq),
+            last_seq: count(state.last_seq),
+            first_time: time_text(state.first_ts),
+            last_time: time_text(state.last_ts),
+            subjects: state.num_subjects,
+            consumers: state.consumer_count,
+            deleted: state.num_deleted,
+            lost: state.lost.as_ref().map_or(0, |lost| count(lost.msgs.len() as u64)),
+        });
+        self.cluster = replication(info.cluster.as_ref());
+        self.mirror = info.mirror.as_ref().map(source);
+        self.sources = info.sources.iter().take(LIST_MAX).map(source).collect();
+        let is_bucket = target.stream.starts_with("KV_") || target.stream.starts_with("OBJ_");
+        self.bucket = is_bucket.then(|| BucketState {
+            values: count(state.messages),
+            bytes: count(state.bytes),
+            history: config.max_msgs_per_subject.max(0),
+            ttl: if config.max_age.is_zero() { String::new() } else { config.max_age.to_string() },
+        });
+    }
+}
+
+impl Status for ConsumerStatus {
+    fn report(&self) -> &Report {
+        &self.report
+    }
+
+    fn report_mut(&mut self) -> &mut Report {
+        &mut self.report
+    }
+
+    fn existed(&self) -> bool {
+        self.created.is_some()
+    }
+
+    fn observe(&mut self, target: &Target, found: Option<&Found>) {
+        self.stream_name.clone_from(&target.stream);
+        self.consumer_name = target.consumer.clone().unwrap_or_default();
+        let Some(Found::Consumer(info)) = found else {
+            self.state = None;
+            self.cluster = None;
+            return;
+        };
+        self.created = instant(info.created);
+        self.state = Some(ConsumerState {
+            pending: count(info.num_pending),
+            ack_pending: info.num_ack_pending,
+            redelivered: info.num_redelivered,
+            waiting: info.num_waiting,
+            delivered: count(info.delivered.stream_seq),
+            ack_floor: count(info.ack_floor.stream_seq),
+            paused: info.paused,
+            push_bound: info.push_bound,
+            pinned_client: info
+                .priority_groups
+                .first()
+                .map(|group| text(&group.pinned_client_id))
+                .unwrap_or_default(),
+        });
+        self.cluster = replication(info.cluster.as_ref());
+    }
+
+    fn resume_at(&self) -> Option<u64> {
+        self.resume_at.and_then(|sequence| u64::try_from(sequence).ok())
+    }
+
+    fn set_resume_at(&mut self, sequence: Option<u64>) {
+        self.resume_at = sequence.map(count);
+    }
+}

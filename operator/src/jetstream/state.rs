@@ -1,0 +1,342 @@
+//! What all passes share: connections, what depends on what, and memory that may be lost at any time.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use crd::jetstream::options::AssetOptions;
+use k8s_openapi::api::core::v1::{Namespace, ObjectReference};
+use kube::Api;
+use kube::runtime::events::{Event, Recorder, Reporter};
+use parking_lot::Mutex;
+use sha2::{Digest, Sha256};
+use tokio::sync::{OnceCell, mpsc};
+
+use super::compare::Change;
+use super::connection::{Connection, Key, Resolver};
+use super::index::{Dependency, Index, ObjectKey};
+use super::pool::{Pool, Told};
+use super::problem::Problem;
+use crate::context::Context;
+
+/// How long a resolved connection is believed while nothing that it was made from changes. Labels of namespaces are not watched.
+const RESOLVED_AGE_MAX: Duration = Duration::from_secs(60);
+/// Resolved connections remembered. Above it the memory is dropped and built again.
+const RESOLVED_MAX: usize = 10_000;
+/// Objects whose last status is remembered. Above it the memory is dropped and built again.
+const MEMORIES_MAX: usize = 100_000;
+/// Wake-ups of one controller that may wait; one that finds no place is made up for by the next regular pass.
+const WAKE_UPS_MAX: usize = 16_384;
+/// What connections tell that may wait.
+const EVENTS_MAX: usize = 4_096;
+/// Passes of one kind over objects of one namespace at a time.
+const PASSES_PER_NAMESPACE_MAX: usize = 8;
+/// Writes of statuses that only have new numbers, in a second.
+const NUMBERS_PER_SECOND: f64 = 2.0;
+
+/// What is remembered about an object between passes.
+#[derive(Clone, Debug, Default)]
+pub struct Memory {
+    /// The status as it was last written, which a watch may not have brought yet.
+    pub status: Option<serde_json::Value>,
+    /// What a server left as it was although it took an update, and for which configuration that holds.
+    pub kept: Vec<Change>,
+    /// Hash of that configuration.
+    pub kept_for: String,
+}
+
+/// Lists objects that use an Account, as `Kind namespace/name`.
+pub type Dependants = Box<dyn Fn(&str, &str) -> Vec<String> + Send + Sync>;
+
+/// Where wake-ups of a kind in a scope go.
+struct Waker {
+    kind: &'static str,
+    scope: Option<String>,
+    sender: mpsc::Sender<ObjectKey>,
+}
+
+/// Shared by all passes.
+pub struct State {
+    /// Clients and settings.
+    pub context: Arc<Context>,
+    /// Connections.
+    pub pool: Pool,
+    /// What depends on what.
+    pub index: Index,
+    recorder: Recorder,
+    resolved: Mutex<HashMap<[u8; 32], (Instant, Connection)>>,
+    memories: Mutex<HashMap<String, Memory>>,
+    wakers: Mutex<Vec<Waker>>,
+    dependants: Mutex<Vec<Dependants>>,
+    cluster_id: OnceCell<String>,
+    numbers: Mutex<(Instant, f64)>,
+    entered: Mutex<HashMap<(&'static str, String), usize>>,
+}
+
+/// A place that a pass has; given back when it ends.
+pub struct Entered<'a> {
+    state: &'a State,
+    place: (&'static str, String),
+}
+
+impl Drop for Entered<'_> {
+    fn drop(&mut self) {
+        let mut entered = self.state.entered.lock();
+        if let Some(count) = entered.get_mut(&self.place) {
+            *count -= 1;
+            if *count == 0 {
+                entered.remove(&self.place);
+            }
+        }
+    }
+}
+
+impl State {
+    /// A state with nothing remembered, and what its connections will tell.
+    #[must_use]
+    pub fn new(context: Arc<Context>) -> (Arc<Self>, mpsc::Receiver<(Key, Told)>) {
+        let (events, told) = mpsc::channel(EVENTS_MAX);
+        let reporter = Reporter {
+            controller: crd::jetstream::FIELD_MANAGER.to_owned(),
+            instance: Some(context.settings.pod_name.clone()),
+        };
+        let state = Self {
+            recorder: Recorder::new(context.client.clone(), reporter),
+            context,
+            pool: Pool::new(events),
+            index: Index::default(),
+            resolved: Mutex::default(),
+            memories: Mutex::default(),
+            wakers: Mutex::default(),
+            dependants: Mutex::default(),
+            cluster_id: OnceCell::new(),
+            numbers: Mutex::new((Instant::now(), NUMBERS_PER_SECOND)),
+            entered: Mutex::default(),
+        };
+        (Arc::new(state), told)
+    }
+
+    /// A place for wake-ups of a kind in a namespace, or in all of them.
+    pub fn register(&self, kind: &'static str, scope: Option<String>) -> mpsc::Receiver<ObjectKey> {
+        let (sender, receiver) = mpsc::channel(WAKE_UPS_MAX);
+        self.wakers.lock().push(Waker { kind, scope, sender });
+        receiver
+    }
+
+    /// Adds a way to find objects that use an Account.
+    pub fn add_dependants(&self, list: Dependants) {
+        self.dependants.lock().push(list);
+    }
+
+    /// Objects that use an Account, as `Kind namespace/name`.
+    #[must_use]
+    pub fn dependants(&self, namespace: &str, name: &str) -> Vec<String> {
+        let mut all: Vec<String> =
+            self.dependants.lock().iter().flat_map(|list| list(namespace, name)).collect();
+        all.sort_unstable();
+        all
+    }
+
+    /// Wakes passes over objects.
+    pub fn wake(&self, objects: impl IntoIterator<Item = ObjectKey>) {
+        let wakers = self.wakers.lock();
+        for object in objects {
+            let found = wakers.iter().find(|waker| {
+                waker.kind == object.kind
+                    && waker.scope.as_ref().is_none_or(|scope| *scope == object.namespace)
+            });
+            if let Some(waker) = found {
+                let _ = waker.sender.try_send(object);
+            }
+        }
+    }
+
+    /// Something that connections are made from changed.
+    pub fn changed(&self, dependency: &Dependency) {
+        self.resolved.lock().retain(|_, (_, connection)| !connection.depends.contains(dependency));
+        self.wake(self.index.of_dependency(dependency));
+    }
+
+    /// A connection told something.
+    pub fn told(&self, key: Key, told: &Told) {
+        self.wake(match told {
+            Told::Up => self.index.of_session(key),
+            Told::Stream(stream) => self.index.of_stream(key, stream),
+            Told::Consumer(stream, consumer) => self.index.of_consumer(key, stream, consumer),
+        });
+    }
+
+    /// How an object connects, and what was looked at to find out.
+    pub async fn resolve(
+        &self,
+        namespace: &str,
+        options: &AssetOptions,
+    ) -> (Result<Connection, Problem>, Vec<Dependency>) {
+        let key = digest(namespace, options);
+        if let Some((at, connection)) = self.resolved.lock().get(&key)
+            && at.elapsed() < RESOLVED_AGE_MAX
+        {
+            return (Ok(connection.clone()), connection.depends.clone());
+        }
+        let mut resolver = Resolver::new(&self.context.client, &self.context.settings, namespace);
+        let result = resolver.resolve(options).await;
+        if let Ok(connection) = &result {
+            let mut resolved = self.resolved.lock();
+            if resolved.len() >= RESOLVED_MAX {
+                resolved.clear();
+            }
+            resolved.insert(key, (Instant::now(), connection.clone()));
+        }
+        (result, resolver.depends)
+    }
+
+    /// A place for a pass of a kind over an object of a namespace; `None` when the namespace has as many as it may have. So one
+    /// namespace whose servers answer slowly, or never, does not hold up the others.
+    #[must_use]
+    pub fn enter(&self, kind: &'static str, namespace: &str) -> Option<Entered<'_>> {
+        let mut entered = self.entered.lock();
+        let count = entered.entry((kind, namespace.to_owned())).or_insert(0);
+        if *count >= PASSES_PER_NAMESPACE_MAX {
+            return None;
+        }
+        *count += 1;
+        Some(Entered { state: self, place: (kind, namespace.to_owned()) })
+    }
+
+    /// Forgets how objects connect that use a connection: its servers may be elsewhere now.
+    pub fn doubt(&self, key: Key) {
+        self.resolved.lock().retain(|_, (_, connection)| connection.key != key);
+    }
+
+    /// What is remembered about an object.
+    #[must_use]
+    pub fn memory(&self, uid: &str) -> Memory {
+        self.memories.lock().get(uid).cloned().unwrap_or_default()
+    }
+
+    /// Remembers something about an object.
+    pub fn remember(&self, uid: &str, change: impl FnOnce(&mut Memory)) {
+        let mut memories = self.memories.lock();
+        if memories.len() >= MEMORIES_MAX && !memories.contains_key(uid) {
+            memories.clear();
+        }
+        change(memories.entry(uid.to_owned()).or_default());
+    }
+
+    /// Forgets an object that is gone.
+    pub fn forget(&self, object: &ObjectKey, uid: &str) {
+        self.memories.lock().remove(uid);
+        self.index.forget(object);
+        self.context.succeeded(&label(object));
+        let _ =
+            self.context.metrics.ready.remove_label_values(&[object.kind, &object.namespace, &object.name]);
+    }
+
+    /// Whether a status that only has new numbers may be written now.
+    #[must_use]
+    pub fn may_write_numbers(&self) -> bool {
+        let mut bucket = self.numbers.lock();
+        let (last, tokens) = &mut *bucket;
+        let now = Instant::now();
+        *tokens = (*tokens + now.duration_since(*last).as_secs_f64() * NUMBERS_PER_SECOND)
+            .min(10.0 * NUMBERS_PER_SECOND);
+        *last = now;
+        if *tokens < 1.0 {
+            return false;
+        }
+        *tokens -= 1.0;
+        true
+    }
+
+    /// Identity of the Kubernetes cluster: the uid of a namespace that lives as long as it does. Who may not read that one takes the
+    /// operator's own.
+    ///
+    /// # Errors
+    /// When the API server does not answer.
+    pub async fn cluster_id(&self) -> Result<&str, Problem> {
+        let settings = &self.context.settings;
+        if let Some(id) = &settings.cluster_id {
+            return Ok(id);
+        }
+        let id = self.cluster_id.get_or_try_init(async || {
+            let namespaces: Api<Namespace> = Api::all(self.context.client.clone());
+            let found = match namespaces.get("kube-system").await {
+                Err(kube::Error::Api(status)) if status.code == 403 => {
+                    namespaces.get(&settings.pod_namespace).await
+                }
+                other => other,
+            };
+            Ok::<_, Problem>(found?.metadata.uid.unwrap_or_default())
+        });
+        Ok(id.await?)
+    }
+
+    /// Publishes an event. One that is lost changes nothing, so it is only logged.
+    pub async fn publish(&self, object: &ObjectReference, event: &Event) {
+        if let Err(error) = self.recorder.publish(event, object).await {
+            tracing::warn!(%error, reason = event.reason, "an event could not be written");
+        }
+    }
+}
+
+/// An object for logs and for counting failures.
+#[must_use]
+pub fn label(object: &ObjectKey) -> String {
+    format!("{} {}/{}", object.kind, object.namespace, object.name)
+}
+
+/// The part of the options that says how to connect.
+fn digest(namespace: &str, options: &AssetOptions) -> [u8; 32] {
+    let connection = AssetOptions {
+        prevent_delete: false,
+        prevent_update: false,
+        deletion_policy: None,
+        deletion_protection: Default::default(),
+        adoption_policy: Default::default(),
+        drift_policy: None,
+        update_strategy: Default::default(),
+        mode: Default::default(),
+        ..options.clone()
+    };
+    let text = serde_json::to_vec(&(namespace, connection)).unwrap_or_default();
+    Sha256::digest(text).into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_namespace_has_so_many_passes_at_a_time() {
+        let read = crate::settings::parse(Vec::new(), |_| None);
+        let Ok(crate::settings::Command::Run(settings)) = read else { panic!("settings") };
+        let config = kube::Config::new("http://127.0.0.1:1".parse().unwrap());
+        let metrics = crate::metrics::Metrics::new().unwrap();
+        let context = Context::new(kube::Client::try_from(config).unwrap(), settings, metrics, None);
+        let (state, _told) = State::new(Arc::new(context));
+        let mut places: Vec<_> =
+            (0..PASSES_PER_NAMESPACE_MAX).map(|_| state.enter("Stream", "a").unwrap()).collect();
+        assert!(state.enter("Stream", "a").is_none());
+        assert!(state.enter("Stream", "b").is_some() && state.enter("Consumer", "a").is_some());
+        places.pop();
+        assert!(state.enter("Stream", "a").is_some());
+        drop(places);
+        assert!(state.entered.lock().is_empty());
+    }
+
+    #[test]
+    fn options_that_only_say_what_to_do_share_a_connection() {
+        let options = |text: &str| serde_json::from_str::<AssetOptions>(text).unwrap();
+        let of = |text: &str| digest("ns", &options(text));
+        assert_eq!(of("{}"), of(r#"{"preventDelete":true,"mode":"Observe","driftPolicy":"Report"}"#));
+        for other in [
+            r#"{"account":"a"}"#,
+            r#"{"servers":["a"]}"#,
+            r#"{"jsDomain":"d"}"#,
+            r#"{"connectTimeout":"1s"}"#,
+        ] {
+            assert_ne!(of("{}"), of(other), "{other}");
+        }
+        assert_ne!(of("{}"), digest("other", &options("{}")));
+    }
+}
