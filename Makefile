@@ -13,6 +13,8 @@ IMAGES := $(TARGET)/images
 # The bound on the size of an image, and how long each fuzz target runs.
 IMAGE_BYTES_MAX := 20000000
 FUZZ_SECONDS ?= 60
+# The image with the `nats` tool that the examples name. The one-node Kubernetes has no registry, so it gets one of this name.
+NATS_IMAGE := natsio/nats-box:0.19.2
 
 .PHONY: help
 help: ## List the targets
@@ -56,12 +58,13 @@ codegen: ## Write the files that are derived from Rust types
 	$(CARGO) run -q -p xtask -- codegen
 
 .PHONY: image
-image: ## Build static binaries and write both images as archives, without a container engine
+image: ## Build static binaries and write the images as archives, without a container engine
 	@RUSTFLAGS="-C target-feature=+crt-static" $(CARGO) build --release --locked --target $(HOST) -p broker -p operator
 	mkdir -p $(IMAGES)
 	kubenode="$$(testing/kubernetes/build.sh)/kubenode"
 	"$$kubenode" image -output $(IMAGES)/broker.tar -name myelin/broker:dev $(STATIC)/myelin=/myelin
 	"$$kubenode" image -output $(IMAGES)/operator.tar -name myelin/operator:dev $(STATIC)/myelin-operator=/myelin-operator
+	"$$kubenode" image -output $(IMAGES)/nats.tar -name $(NATS_IMAGE) -env PATH=/,HOME=/,USER=nats "$$(testing/tools/build.sh)/nats=/nats"
 	for archive in $(IMAGES)/broker.tar $(IMAGES)/operator.tar; do
 	  bytes=$$(stat -c %s "$$archive")
 	  echo "$$archive: $$((bytes / 1000)) kB"
@@ -88,7 +91,7 @@ fuzz: ## Fuzz every parser for FUZZ_SECONDS each
 	done
 
 .PHONY: demo
-demo: ## From nothing to a message across pods; CONTEXT=name uses your own Kubernetes
+demo: ## From nothing to messages, streams and scaling; CONTEXT=name uses your own Kubernetes
 	@testing/demo/run.sh
 
 .PHONY: demo-down

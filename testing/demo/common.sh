@@ -7,7 +7,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 state=${XDG_CACHE_HOME:-$HOME/.cache}/myelin/demo
 context=${CONTEXT:-}
 operator_namespace=myelin-system
-manifest=docs/examples/manifests/nats-cluster.yaml
+manifests=docs/examples/manifests
 
 step() {
   printf '\n[%3d s] %s\n' "$SECONDS" "$1"

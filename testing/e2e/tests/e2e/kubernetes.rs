@@ -20,6 +20,10 @@ pub(crate) const CALL_LIMIT: Duration = Duration::from_secs(150);
 const START_LIMIT: Duration = Duration::from_secs(300);
 /// Where the container runtime listens, as seen inside.
 const CONTAINERD: &str = "/run/containerd/containerd.sock";
+/// The images: what is tested, and what the workers of the examples run.
+const ARCHIVES: [&str; 3] = ["broker.tar", "operator.tar", "nats.tar"];
+/// Where relative paths of kubectl's arguments begin: those of the documentation are.
+pub(crate) const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 /// Waits until its input ends, then removes the cluster and its directory. Signals of a terminal are not for it.
 const GUARDIAN: &str = r#"trap '' INT TERM HUP
 cat > /dev/null
@@ -47,9 +51,8 @@ impl Programs {
                 format!("set MYELIN_TOOLS to the directory that testing/tools/build.sh prints, or {own} to the program")
             })
         };
-        let images = variable("MYELIN_IMAGES").context(
-            "set MYELIN_IMAGES to the directory with broker.tar and operator.tar that `make image` writes",
-        )?;
+        let images = variable("MYELIN_IMAGES")
+            .context("set MYELIN_IMAGES to the directory with the archives that `make image` writes")?;
         let programs = Self {
             // The one beside kubenode has the version of the API server.
             kubectl: variable("MYELIN_KUBECTL").unwrap_or_else(|| kubenode.with_file_name("kubectl")),
@@ -58,7 +61,7 @@ impl Programs {
             kubenode,
             images,
         };
-        let archives = ["broker.tar", "operator.tar"].map(|name| programs.images.join(name));
+        let archives = ARCHIVES.map(|name| programs.images.join(name));
         for path in [&programs.kubenode, &programs.kubectl, &programs.helm, &programs.nats]
             .into_iter()
             .chain(&archives)
@@ -77,7 +80,7 @@ pub(crate) struct Kubernetes {
 }
 
 impl Kubernetes {
-    /// Starts a cluster with both images in it.
+    /// Starts a cluster with all images in it.
     pub(crate) fn start(programs: Programs) -> Result<Self> {
         let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("e2e-{}", std::process::id()));
         std::fs::create_dir_all(&directory)?;
@@ -91,7 +94,7 @@ impl Kubernetes {
             .context("cannot start a shell")?;
         let kubernetes = Self { programs, directory, guardian };
         kubernetes.kubenode("up", START_LIMIT, &[])?;
-        let images = ["broker.tar", "operator.tar"].map(|name| kubernetes.programs.images.join(name));
+        let images = ARCHIVES.map(|name| kubernetes.programs.images.join(name));
         kubernetes.kubenode("load-image", CALL_LIMIT, &images)?;
         Ok(kubernetes)
     }
@@ -151,11 +154,16 @@ impl Kubernetes {
         Ok((forward, addresses))
     }
 
+    /// A kubectl command without arguments.
+    pub(crate) fn kubectl_command(&self) -> Command {
+        let mut command = Command::new(&self.programs.kubectl);
+        command.current_dir(ROOT).env("KUBECONFIG", self.directory.join("cluster/kubeconfig"));
+        command
+    }
+
     /// Runs kubectl, with something on its standard input.
     pub(crate) fn try_kubectl(&self, arguments: &[&str], input: &str) -> Result<Finished> {
-        let mut command = Command::new(&self.programs.kubectl);
-        command.args(arguments).env("KUBECONFIG", self.directory.join("cluster/kubeconfig"));
-        command::run(&mut command, input, CALL_LIMIT)
+        command::run(self.kubectl_command().args(arguments), input, CALL_LIMIT)
     }
 
     /// What kubectl wrote; a failure is an error.
@@ -204,10 +212,11 @@ impl Kubernetes {
 
     /// Prints what helps to understand a failure.
     pub(crate) fn explain(&self) {
-        let everything = "natsclusters,statefulsets,pods,deployments,jobs,leases";
+        let ours = "natsclusters,streams,consumers,keyvalues,objectstores,natsautoscalers";
+        let everything = format!("{ours},statefulsets,pods,deployments,jobs,leases");
         for arguments in [
-            &["get", everything, "--all-namespaces", "--output=wide"][..],
-            &["describe", "natsclusters", "--all-namespaces"],
+            &["get", &everything, "--all-namespaces", "--output=wide"][..],
+            &["describe", ours, "--all-namespaces"],
             &["get", "events", "--all-namespaces", "--sort-by=.metadata.creationTimestamp"],
             &[
                 "logs",

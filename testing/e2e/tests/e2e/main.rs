@@ -7,6 +7,7 @@
 mod client;
 mod cluster;
 mod command;
+mod document;
 mod kubernetes;
 mod load;
 mod scenarios;

@@ -6,7 +6,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, anyhow, ensure};
 use serde_json::Value;
 
-use super::{BROKER_IMAGE, OPERATOR_NAMESPACE, World};
+use super::{BROKER_IMAGE, DEFINITIONS, OPERATOR_NAMESPACE, World};
 use crate::kubernetes::Kubernetes;
 use crate::wait;
 
@@ -21,12 +21,10 @@ pub(super) fn install(world: &World) -> Result<()> {
     let namespace = ["--namespace", OPERATOR_NAMESPACE, "--wait", "--timeout=2m"];
     let crds = format!("{CHARTS}/operator-crds");
     kubernetes.helm(&[&["install", "myelin-crds", &crds], &namespace[..]].concat())?.success()?;
-    kubernetes.kubectl(&[
-        "wait",
-        "crd/natsclusters.myelin.dev",
-        "--for=condition=Established",
-        "--timeout=30s",
-    ])?;
+    let definitions: Vec<String> = DEFINITIONS.iter().map(|name| format!("crd/{name}")).collect();
+    let definitions: Vec<&str> = definitions.iter().map(String::as_str).collect();
+    let established = ["--for=condition=Established", "--timeout=30s"];
+    kubernetes.kubectl(&[&["wait"], &definitions[..], &established].concat())?;
     let operator = format!("{CHARTS}/operator");
     let image = format!("defaults.natsImage={BROKER_IMAGE}");
     let values = ["--set=crds.install=false", "--set=image.tag=dev", "--set", &image];

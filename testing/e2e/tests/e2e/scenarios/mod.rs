@@ -8,6 +8,8 @@ mod reload;
 mod remove;
 mod roll;
 mod scale;
+mod stored;
+mod walkthrough;
 
 use std::cell::OnceCell;
 use std::collections::BTreeSet;
@@ -21,6 +23,16 @@ use crate::kubernetes::Kubernetes;
 
 /// Where the operator is installed.
 pub(crate) const OPERATOR_NAMESPACE: &str = "myelin-system";
+/// The definitions that the charts bring.
+pub(crate) const DEFINITIONS: [&str; 7] = [
+    "natsclusters.myelin.dev",
+    "natsautoscalers.myelin.dev",
+    "streams.jetstream.nats.io",
+    "consumers.jetstream.nats.io",
+    "keyvalues.jetstream.nats.io",
+    "objectstores.jetstream.nats.io",
+    "accounts.jetstream.nats.io",
+];
 /// The image of the broker, and another name for it.
 pub(crate) const BROKER_IMAGE: &str = "myelin/broker:dev";
 /// A cluster that starts or changes must be ready within this time.
@@ -48,6 +60,9 @@ pub(crate) const SCENARIOS: &[Scenario] = &[
     Scenario { name: "the_example_becomes_ready_and_shows_true_columns", run: example::becomes_ready },
     Scenario { name: "a_message_crosses_pods", run: example::message_crosses },
     Scenario { name: "a_request_is_answered_across_pods", run: example::request_is_answered },
+    Scenario { name: "a_stored_message_outlives_its_pod", run: stored::outlives_its_pod },
+    Scenario { name: "a_stream_deleted_by_hand_is_back_within_seconds", run: stored::is_put_back },
+    Scenario { name: "the_walkthrough_prints_what_is_documented", run: walkthrough::as_documented },
     Scenario { name: "a_bad_value_stalls_and_touches_nothing", run: refuse::by_the_operator },
     Scenario { name: "a_new_password_is_reloaded_without_a_restart", run: reload::password },
     Scenario { name: "new_permissions_are_reloaded_without_a_restart", run: reload::permissions },

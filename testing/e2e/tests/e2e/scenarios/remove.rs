@@ -6,7 +6,8 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 
 use super::install::objects;
-use super::{OPERATOR_NAMESPACE, World, changing, example};
+use super::stored::store;
+use super::{DEFINITIONS, OPERATOR_NAMESPACE, World, changing, example};
 use crate::cluster::NatsCluster;
 use crate::wait;
 
@@ -20,25 +21,31 @@ pub(super) fn uninstall_is_refused(world: &World) -> Result<()> {
     let namespace = ["--namespace", OPERATOR_NAMESPACE];
     let answer = kubernetes.helm(&[&["uninstall", "myelin"], &namespace[..]].concat())?.failure()?;
     ensure!(answer.contains("e2e-example/demo"), "{answer}");
-    ensure!(answer.contains("delete them first (kubectl delete natscluster)"), "{answer}");
+    ensure!(answer.contains("objects still exist that wait for the operator"), "{answer}");
     let deployment = kubernetes.json(&[&["get", "deployment/myelin-operator"], &namespace[..]].concat())?;
     ensure!(deployment["status"]["readyReplicas"] == 1, "the operator is gone: {}", deployment["status"]);
     cluster.send_across(0, 1)
 }
 
 pub(super) fn delete(world: &World) -> Result<()> {
-    for (cluster, secret) in [(example(world)?, "demo-users"), (changing(world)?, "users")] {
-        let target = format!("natscluster/{}", cluster.name);
-        cluster.kubectl(&["delete", &target, "--timeout=60s"])?;
-        let kept: BTreeSet<String> =
-            ["configmap/kube-root-ca.crt", "serviceaccount/default", &format!("secret/{secret}")]
-                .map(str::to_owned)
-                .into();
+    let clusters = [
+        (example(world)?, &["secret/demo-users"][..]),
+        (changing(world)?, &["secret/users"]),
+        // What is stored stays on its volume, unless the cluster says otherwise.
+        (store(world)?, &["secret/store-users", "persistentvolumeclaim/js-store-0"]),
+    ];
+    for (cluster, kept) in clusters {
+        // In any order: streams do not wait for servers that are gone.
+        let kinds = "natsclusters,streams,consumers,keyvalues,objectstores";
+        cluster.kubectl(&["delete", kinds, "--all", "--timeout=60s"])?;
+        let always = ["configmap/kube-root-ca.crt", "serviceaccount/default"];
+        let kept: BTreeSet<String> = always.iter().chain(kept).map(|&name| name.to_owned()).collect();
         wait::until("all objects of the cluster are gone", REMOVE_LIMIT, || {
             let left = namespaced_objects(&cluster)?;
             ensure!(left == kept, "instead of {kept:?} there is {left:?}");
             Ok(())
         })?;
+        cluster.kubectl(&["delete", "persistentvolumeclaims", "--all", "--timeout=60s"])?;
     }
     Ok(())
 }
@@ -61,10 +68,11 @@ pub(super) fn uninstall(world: &World) -> Result<()> {
         kubernetes.helm(&uninstall)?.success()?;
     }
     let before = world.before.get().context("the operator was not installed")?;
-    // The definition stays on purpose: with it would go all clusters. Its registration is the API server's own object.
-    let kept =
-        ["CustomResourceDefinition <none> natsclusters.myelin.dev", "APIService <none> v1alpha1.myelin.dev"];
-    let expected: BTreeSet<String> = before.iter().cloned().chain(kept.map(str::to_owned)).collect();
+    // The definitions stay on purpose: with them would go all objects. Their registrations are the API server's own.
+    let definitions = DEFINITIONS.iter().map(|name| format!("CustomResourceDefinition <none> {name}"));
+    let services = ["v1alpha1.myelin.dev", "v1beta2.jetstream.nats.io"];
+    let services = services.iter().map(|name| format!("APIService <none> {name}"));
+    let expected: BTreeSet<String> = before.iter().cloned().chain(definitions).chain(services).collect();
     wait::until("everything is as before", REMOVE_LIMIT, || {
         let now = objects(kubernetes)?;
         let left: Vec<&String> = now.difference(&expected).collect();
