@@ -14,6 +14,7 @@ pub mod leader;
 pub mod metrics;
 pub mod nats;
 pub mod objects;
+pub mod scope;
 pub mod settings;
 pub mod telemetry;
 pub mod uninstall;

@@ -15,6 +15,17 @@ pub struct Finding {
     pub message: String,
 }
 
+/// A finding of these parts.
+#[must_use]
+pub fn finding(
+    type_: &'static str,
+    status: impl Into<Status>,
+    reason: &'static str,
+    message: impl Into<String>,
+) -> Finding {
+    Finding { type_, status: status.into(), reason, message: message.into() }
+}
+
 /// The three values of a condition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Status {

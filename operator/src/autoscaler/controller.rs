@@ -6,12 +6,12 @@ use std::time::Duration;
 use crd::NatsAutoscaler;
 use futures::StreamExt;
 use futures::future::{Shared, join_all};
-use kube::Api;
 use kube::runtime::controller::{Config, Controller};
 use kube::runtime::watcher;
 
 use super::reconcile::{self, State};
 use crate::context::Context;
+use crate::scope::{api, scopes};
 
 /// Looks at a time.
 const CONCURRENCY: u16 = 32;
@@ -24,9 +24,7 @@ where
     F: Future<Output = ()> + Send + Sync + 'static,
     F::Output: Clone + Send + Sync,
 {
-    let namespaces = &context.settings.watch_namespaces;
-    let scopes: Vec<Option<String>> =
-        if namespaces.is_empty() { vec![None] } else { namespaces.iter().cloned().map(Some).collect() };
+    let scopes = scopes(&context.settings);
     join_all(scopes.into_iter().map(|scope| run_in(State::new(Arc::clone(&context)), scope, stop.clone())))
         .await;
 }
@@ -36,11 +34,7 @@ where
     F: Future<Output = ()> + Send + Sync + 'static,
     F::Output: Clone + Send + Sync,
 {
-    let client = state.context.client.clone();
-    let api: Api<NatsAutoscaler> = match &scope {
-        None => Api::all(client),
-        Some(namespace) => Api::namespaced(client, namespace),
-    };
+    let api = api::<NatsAutoscaler>(&state.context.client, scope.as_deref());
     let controller = Controller::new(api, watcher::Config::default());
     let objects = controller.store();
     controller

@@ -1,7 +1,7 @@
 //! What is reported about an autoscaler: conditions, numbers, events. Pure.
 
 use crd::NatsAutoscaler;
-use crd::conditions::{self, Finding, Status};
+use crd::conditions::{self, Finding, Status, finding};
 use crd::nats_autoscaler::status::{NatsAutoscalerStatus, SourceStatus};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use k8s_openapi::jiff::Timestamp;
@@ -32,15 +32,6 @@ pub struct Outcome {
     pub stalled: Option<(&'static str, String)>,
     /// Why the look ended early: reason and message.
     pub failed: Option<(&'static str, String)>,
-}
-
-fn finding(
-    type_: &'static str,
-    status: impl Into<Status>,
-    reason: &'static str,
-    message: impl Into<String>,
-) -> Finding {
-    Finding { type_, status: status.into(), reason, message: message.into() }
 }
 
 /// The status after a look, and the conditions that changed.

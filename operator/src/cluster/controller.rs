@@ -7,16 +7,16 @@ use std::time::Duration;
 use crd::{CLUSTER_LABEL, NatsCluster};
 use futures::StreamExt;
 use futures::future::{Shared, join_all};
-use k8s_openapi::NamespaceResourceScope;
 use k8s_openapi::api::apps::v1::StatefulSet;
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod, Secret, Service};
 use kube::runtime::controller::{Config, Controller};
 use kube::runtime::reflector::{ObjectRef, Store};
 use kube::runtime::watcher;
-use kube::{Api, Client, Resource, ResourceExt};
+use kube::{Resource, ResourceExt};
 
 use super::reconcile;
 use crate::context::Context;
+use crate::scope::{api, scopes};
 
 /// Passes at a time.
 const CONCURRENCY: u16 = 16;
@@ -29,20 +29,8 @@ where
     F: Future<Output = ()> + Send + Sync + 'static,
     F::Output: Clone + Send + Sync,
 {
-    let namespaces = &context.settings.watch_namespaces;
-    let scopes: Vec<Option<String>> =
-        if namespaces.is_empty() { vec![None] } else { namespaces.iter().cloned().map(Some).collect() };
+    let scopes = scopes(&context.settings);
     join_all(scopes.into_iter().map(|scope| run_in(Arc::clone(&context), scope, stop.clone()))).await;
-}
-
-fn api<K>(client: &Client, scope: Option<&str>) -> Api<K>
-where
-    K: Resource<DynamicType = (), Scope = NamespaceResourceScope>,
-{
-    match scope {
-        None => Api::all(client.clone()),
-        Some(namespace) => Api::namespaced(client.clone(), namespace),
-    }
 }
 
 async fn run_in<F>(context: Arc<Context>, scope: Option<String>, stop: Shared<F>)

@@ -1,6 +1,6 @@
 //! What a pass found out, as conditions. Pure.
 
-use crd::conditions::{self, Finding, Status};
+use crd::conditions::{self, Finding, Status, finding};
 use crd::nats_cluster::status as report;
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
 
@@ -16,15 +16,6 @@ mod jetstream;
 
 /// How long a server may take to see a new file before the message says so.
 const RELOAD_PATIENCE: SignedDuration = SignedDuration::from_mins(3);
-
-pub(super) fn finding(
-    type_: &'static str,
-    status: impl Into<Status>,
-    reason: &'static str,
-    message: impl Into<String>,
-) -> Finding {
-    Finding { type_, status: status.into(), reason, message: message.into() }
-}
 
 /// All conditions after a pass.
 #[must_use]

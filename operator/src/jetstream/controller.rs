@@ -9,14 +9,13 @@ use crd::jetstream::{Account, Consumer, KeyValue, ObjectStore, Stream};
 use futures::future::{BoxFuture, Shared, join_all};
 use futures::stream::{self, BoxStream};
 use futures::{FutureExt, StreamExt};
-use k8s_openapi::NamespaceResourceScope;
 use k8s_openapi::api::core::v1::Secret;
 use kube::api::PartialObjectMeta;
 use kube::runtime::WatchStreamExt;
 use kube::runtime::controller::{Action, Config, ReconcileRequest, applier};
 use kube::runtime::reflector::{self, ObjectRef, Store};
 use kube::runtime::watcher::{self, Event, watcher};
-use kube::{Api, Client, Resource, ResourceExt};
+use kube::{Client, Resource, ResourceExt};
 use tokio::sync::mpsc;
 
 use super::accounts;
@@ -29,6 +28,7 @@ use super::state::State;
 use crate::apply::Object;
 use crate::context::Context;
 use crate::error::Error;
+use crate::scope::{api, scopes};
 
 /// Passes of one kind at a time.
 const CONCURRENCY: u16 = 32;
@@ -41,9 +41,7 @@ where
     F: Future<Output = ()> + Send + Sync + 'static,
     F::Output: Clone + Send + Sync,
 {
-    let namespaces = context.settings.watch_namespaces.clone();
-    let scopes: Vec<Option<String>> =
-        if namespaces.is_empty() { vec![None] } else { namespaces.into_iter().map(Some).collect() };
+    let scopes = scopes(&context.settings);
     let (state, told) = State::new(context);
     let mut tasks: Vec<BoxFuture<'static, ()>> = Vec::new();
     for scope in scopes {
@@ -58,17 +56,6 @@ where
     join_all(tasks).await;
 }
 
-/// The same for metadata only.
-fn metadata<K>(client: &Client, scope: Option<&str>) -> Api<PartialObjectMeta<K>>
-where
-    K: Resource<DynamicType = (), Scope = NamespaceResourceScope>,
-{
-    match scope {
-        None => Api::all(client.clone()),
-        Some(namespace) => Api::namespaced(client.clone(), namespace),
-    }
-}
-
 /// Runs something that has no end of its own.
 async fn until<F>(task: impl Future<Output = ()>, stop: Shared<F>)
 where
@@ -78,16 +65,6 @@ where
     tokio::select! {
         () = task => {}
         () = stop => {}
-    }
-}
-
-fn api<K>(client: &Client, scope: Option<&str>) -> Api<K>
-where
-    K: Resource<DynamicType = (), Scope = NamespaceResourceScope>,
-{
-    match scope {
-        None => Api::all(client.clone()),
-        Some(namespace) => Api::namespaced(client.clone(), namespace),
     }
 }
 
@@ -238,8 +215,10 @@ async fn dependencies(state: Arc<State>, scope: Option<String>) {
     let client = &state.context.client;
     let scope = scope.as_deref();
     let everything = watcher::Config::default;
-    let secrets = watcher(metadata::<Secret>(client, scope), everything()).default_backoff().boxed();
-    let accounts = watcher(metadata::<Account>(client, scope), everything()).default_backoff().boxed();
+    let secrets =
+        watcher(api::<PartialObjectMeta<Secret>>(client, scope), everything()).default_backoff().boxed();
+    let accounts =
+        watcher(api::<PartialObjectMeta<Account>>(client, scope), everything()).default_backoff().boxed();
     let clusters = watcher(api::<NatsCluster>(client, scope), everything()).default_backoff().boxed();
     let secrets = changes(&state, secrets, Dependency::secret, ResourceExt::resource_version);
     let accounts = changes(&state, accounts, Dependency::account, generation);

@@ -1,6 +1,6 @@
 //! What a pass found out, as conditions, a status and events. Pure apart from the writing at the end.
 
-use crd::conditions::{self, Finding, Status as Holds};
+use crd::conditions::{self, Finding, Status as Holds, finding};
 use crd::jetstream::options::Mode;
 use crd::jetstream::status::Plan as Shown;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
@@ -102,15 +102,6 @@ impl Brakes {
             observe: mode == Mode::Observe,
         }
     }
-}
-
-fn finding(
-    type_: &'static str,
-    status: impl Into<Holds>,
-    reason: &'static str,
-    message: impl Into<String>,
-) -> Finding {
-    Finding { type_, status: status.into(), reason, message: message.into() }
 }
 
 /// All conditions after a pass over an object that is not being deleted.

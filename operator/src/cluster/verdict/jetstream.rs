@@ -1,8 +1,7 @@
 //! What is to be said about streams and their volumes.
 
-use crd::conditions::{self, Finding, Status};
+use crd::conditions::{self, Finding, Status, finding};
 
-use super::finding;
 use crate::cluster::observe::Observed;
 use crate::cluster::reconcile::{Outcome, Pass};
 use crate::cluster::storage::Growth;
