@@ -102,7 +102,8 @@ const networkSettings = `{
 `
 
 // Pods learn of a changed Secret with the next sync, so a short period keeps tests of a reload quick. Images come from
-// nowhere but the machine itself, so they are never collected.
+// nowhere but the machine itself, so they are never collected. The bounds of eviction are sizes, not shares: one per cent of a
+// large disk is more than all tests take, and a node that calls its disk full starts no pod.
 const kubeletSettings = `apiVersion: kubelet.config.k8s.io/v1beta1
 kind: KubeletConfiguration
 authentication:
@@ -117,7 +118,7 @@ clusterDNS: ["@DNS@"]
 clusterDomain: cluster.local
 containerRuntimeEndpoint: unix://@SOCKET@
 enforceNodeAllocatable: [pods]
-evictionHard: {memory.available: 100Mi, nodefs.available: 1%, imagefs.available: 1%}
+evictionHard: {memory.available: 100Mi, nodefs.available: 100Mi, imagefs.available: 100Mi, nodefs.inodesFree: "1000", imagefs.inodesFree: "1000"}
 failCgroupV1: false
 failSwapOn: false
 imageGCHighThresholdPercent: 100
