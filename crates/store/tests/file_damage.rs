@@ -137,6 +137,123 @@ fn block_and_index_damaged_at_once_lose_no_more_than_the_block_shows() {
     }
 }
 
+/// Length of each record of [`small`]: a flip in one makes it a multiple, which leads to the begin of a later record.
+const SMALL_RECORD: usize = 64;
+/// Length of the header of a chunk.
+const HEADER: usize = 32;
+
+/// A block that still grows, of chunks with several records each. Every sequence is a multiple of `step`; deleted are those of `deleted`, as
+/// numbers of records from 1 on.
+fn small(form: Form, step: u64, deleted: &[u64], erase: bool) -> (FaultDisk, BTreeMap<u64, Message>) {
+    let disk = FaultDisk::new(1);
+    let (mut store, _) = open(&disk, form).unwrap();
+    for number in 1..=15 {
+        let (sequence, timestamp, headers) = (number * step, Timestamp(number.cast_signed()), &b""[..]);
+        // An expiry takes eight bytes that are the payload's in the others.
+        let (expiry, length) = match sequence % 5 {
+            0 => (Expiry::At(Timestamp(sequence.cast_signed() + 1000)), SMALL_RECORD - 39),
+            1 => (Expiry::Never, SMALL_RECORD - 31),
+            _ => (Expiry::MaxAge, SMALL_RECORD - 31),
+        };
+        let payload = &vec![b'x'; length];
+        let message = Append { sequence, timestamp, subject: b"s", headers, payload, expiry };
+        store.append(message).unwrap();
+        if number % 5 == 0 {
+            checkpoint(&mut store, number).unwrap();
+        }
+    }
+    for number in deleted {
+        assert!(store.remove(number * step, erase).unwrap().is_some());
+    }
+    checkpoint(&mut store, 20).unwrap();
+    assert_eq!((files(&disk, ".blk").len(), files(&disk, ".idx").len()), (1, 0));
+    let held = messages(&store).into_iter().map(|message| (message.sequence, message)).collect();
+    (disk, held)
+}
+
+/// Where a record of [`small`] begins in its file, if that is plain.
+fn place(number: usize) -> usize {
+    HEADER * (1 + (number - 1) / 5) + SMALL_RECORD * (number - 1)
+}
+
+#[test]
+fn what_is_lost_behind_deleted_messages_is_told() {
+    for form in FORMS {
+        for (step, deleted) in [(1, &[1, 2, 6][..]), (3, &[1]), (3, &[1, 2, 6]), (3, &[2, 4, 7, 8, 12])] {
+            let (disk, held) = small(form, step, deleted, false);
+            let block = files(&disk, ".blk").remove(0);
+            let bytes = disk.read(&block).unwrap().len();
+            for at in 0..bytes {
+                let what = format!("{form:?}, every {step}th, without {deleted:?}, byte {at} of {bytes}");
+                let cut = disk.fork(1);
+                assert!(cut.truncate(&block, at as u64));
+                let (lost, damage) = survey(&cut, form, &held, &format!("{what}, cut"));
+                assert!(lost > 0, "{what}: {damage:?}");
+                for bit in [0, 7] {
+                    let flipped = disk.fork(1);
+                    assert!(flipped.flip_bit(&block, at as u64 * 8 + bit));
+                    let (lost, damage) = survey(&flipped, form, &held, &what);
+                    assert!(form != Form::Plain || lost <= 1, "{what}: {lost} lost, {damage:?}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_header_and_nearly_all_behind_it_lose_the_messages_behind_deleted_ones_and_tell() {
+    for step in [1, 3] {
+        let (disk, held) = small(Form::Plain, step, &[1, 2, 3, 4], false);
+        let block = files(&disk, ".blk").remove(0);
+        for behind in 0..SMALL_RECORD {
+            let disk = disk.fork(1);
+            disk.alter(&block, |bytes| {
+                bytes[0] = 0;
+                bytes.truncate(HEADER + behind);
+            });
+            let (lost, damage) = survey(&disk, Form::Plain, &held, &format!("{behind} bytes are left"));
+            assert_eq!(lost, held.len(), "{damage:?}");
+        }
+    }
+}
+
+/// A process that ends while it overwrites erased messages leaves some half overwritten: nobody lost anything.
+#[test]
+fn erased_messages_that_are_half_overwritten_are_no_damage_and_go_for_good() {
+    for step in [1, 3] {
+        for deleted in [&[1, 2, 3][..], &[2, 3, 4], &[3, 4, 5], &[4, 5, 6, 7], &[7], &[13, 14, 15]] {
+            let (disk, held) = small(Form::Plain, step, deleted, true);
+            let block = files(&disk, ".blk").remove(0);
+            for lengths_too in [false, true] {
+                let what = format!("every {step}th, without {deleted:?}, lengths {lengths_too}");
+                let disk = disk.fork(1);
+                disk.alter(&block, |bytes| {
+                    for number in deleted {
+                        let at = place(*number as usize);
+                        bytes[at + 40..at + SMALL_RECORD].fill(b'x');
+                        bytes[at] ^= u8::from(lengths_too) << 7;
+                    }
+                });
+                let (mut store, recovered) = open(&disk, Form::Plain).unwrap();
+                assert!(lengths_too || recovered.damage.is_empty(), "{what}: {:?}", recovered.damage);
+                let found: Vec<u64> = messages(&store).iter().map(|message| message.sequence).collect();
+                assert_eq!(found, held.keys().copied().collect::<Vec<u64>>(), "{what}");
+                checkpoint(&mut store, 21).unwrap();
+                checkpoint(&mut store, 22).unwrap();
+                assert_eq!((messages(&store).len(), store.take_damage()), (held.len(), vec![]), "{what}");
+                let blocks = files(&disk, ".blk");
+                let bytes = blocks.iter().map(|path| disk.read(path).unwrap());
+                let payloads: usize = bytes
+                    .map(|bytes| {
+                        bytes.chunk_by(|a, b| a == b).filter(|run| run[0] == b'x' && run.len() > 8).count()
+                    })
+                    .sum();
+                assert!(lengths_too || payloads == held.len(), "{what}: {payloads} payloads are on disk");
+            }
+        }
+    }
+}
+
 #[test]
 fn without_the_checkpoint_the_blocks_still_tell_their_messages() {
     for form in FORMS {

@@ -16,7 +16,7 @@ use super::chunk::{HEADER, Packer};
 use super::index::{ChunkRef, Index};
 use super::index_file;
 use super::record;
-use super::scan;
+use super::scan::{self, Lost, Scanned};
 use super::select::Selections;
 use super::shared::{Shared, block_name, index_name, read};
 use super::write::Growing;
@@ -173,16 +173,19 @@ impl Blocks {
             Err(error) => return Err(error.into()),
         };
         self.note(Damage { file: index_name(facts.number), sequences: None, reason });
-        let mut scanned = scan::block(&self.shared, facts)?;
+        let Scanned { index, lost, .. } = scan::block(&self.shared, facts)?;
         // Slots are what deletions are known by: the scan must not move any.
-        if scanned.index.slots() != facts.slots {
+        if index.slots() != facts.slots {
             let (file, reason) = (block_name(facts.number), "neither block nor index can be read".to_owned());
             return Err(Error::Damaged(Damage { file, sequences: Some(facts.base..=facts.last), reason }));
         }
-        for (sequences, reason) in scanned.lost.drain(..) {
-            self.note(Damage { file: block_name(facts.number), sequences: Some(sequences), reason });
+        for Lost { sequences, reason, .. } in lost {
+            let slots = index.slot_from(*sequences.start())..index.slots_to(*sequences.end());
+            if block.count(slots) > 0 {
+                self.note_lost(block, sequences, reason);
+            }
         }
-        Ok(scanned.index)
+        Ok(index)
     }
 
     /// Remembers damage until it is asked for.

@@ -13,6 +13,7 @@ use super::compact;
 use super::index::Index;
 use super::job::{Outcome, Wipe, Work};
 use super::journal::{Journal, Record, Sequences};
+use super::record;
 use crate::stream::{CheckpointDone, CheckpointJob, Error, Items};
 
 /// Where a job leaves what it did beside the checkpoint.
@@ -264,11 +265,13 @@ fn closed_indexes(blocks: &Blocks) -> Vec<(u64, Arc<Index>)> {
     closed.collect()
 }
 
-/// Offset and length of a record in its file, if its chunk is plain, so that it can be overwritten.
+/// Offset and length of a record in its file, if its chunk is plain, so that it can be overwritten. A slot that was given to a lost message may be
+/// too short for a record.
 fn plain_place(index: &Index, slot: u32) -> Option<(u64, u32)> {
     let number = index.chunk_of(slot);
     let chunk = index.chunks[number as usize];
     let (position, length) = index.place(slot);
     let offset = u64::from(chunk.at) + HEADER as u64 + u64::from(position - chunk.raw);
-    (chunk.stored == index.chunk_length(number)).then_some((offset, length))
+    let is_plain = chunk.stored == index.chunk_length(number);
+    (is_plain && length as usize >= record::FIXED).then_some((offset, length))
 }

@@ -111,6 +111,12 @@ pub(super) fn timestamp(bytes: &[u8]) -> Option<Timestamp> {
     u64_at(bytes, 16).map(|time| Timestamp(time.cast_signed()))
 }
 
+/// Length and sequence that the damaged record at the start of `bytes` gives itself, if the length can be one.
+pub(super) fn claim(bytes: &[u8]) -> Option<(u32, u64)> {
+    let (length, sequence) = (u32_at(bytes, 0)?, u64_at(bytes, 8)?);
+    (FIXED..=bytes.len()).contains(&(length as usize)).then_some((length, sequence))
+}
+
 /// Reads and checks the record at the start of `bytes`; why it cannot be one, if it is not.
 pub(super) fn parse(identity: Identity, bytes: &[u8]) -> Result<Parts, &'static str> {
     let length = u32_at(bytes, 0).ok_or("record cut short")? as usize;

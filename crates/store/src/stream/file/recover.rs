@@ -21,7 +21,7 @@ use super::index::{Index, UNKNOWN};
 use super::job::{PLAIN, SEALED_WITH_KEY, body_place, overwrite, write_record};
 use super::journal::{self, Frame, Journal, Record};
 use super::options::FileOptions;
-use super::scan;
+use super::scan::{self, Lost};
 use super::shared::{CHECKPOINT, KEY, Name, Shared, block_name, index_name, parse_name};
 use super::write::Growing;
 use super::{index_file, key};
@@ -263,7 +263,7 @@ struct Builder {
 struct Found {
     index: Index,
     place: FoundIn,
-    lost: Vec<(RangeInclusive<u64>, String)>,
+    lost: Vec<Lost>,
 }
 
 #[derive(PartialEq, Eq)]
@@ -374,7 +374,9 @@ impl Builder {
         }
         let mut block = Block::with_facts(facts, Place::File);
         block.changed = place == FoundIn::Scan;
-        for run in self.history.dead.remove(&facts.number).unwrap_or_default() {
+        let mut dead = self.history.dead.remove(&facts.number).unwrap_or_default();
+        dead.sort_unstable_by_key(|run| *run.start());
+        for run in &dead {
             for slot in index.slot_from(*run.start())..index.slots_to(*run.end()) {
                 block.dead.insert(slot);
             }
@@ -383,7 +385,7 @@ impl Builder {
         for sequence in erase.flat_map(|(_, runs)| runs.iter().cloned().flatten()) {
             block.erase.extend(index.find(sequence).filter(|slot| block.dead.contains(*slot)));
         }
-        self.write_off(&mut block, &index, lost);
+        self.write_off(&mut block, &index, lost, &dead);
         count(&mut block, &index, &mut self.subjects, &mut self.expiries);
         if block.live == 0 && place != FoundIn::ScanOfGrowing {
             self.dropped.push(Garbage { number: facts.number, wipe: !block.erase.is_empty() });
@@ -401,11 +403,11 @@ impl Builder {
         self.blocks.list.push_back(block);
     }
 
-    /// Counts as deleted what is lost, and tells of it as far as it was not deleted anyway.
-    fn write_off(&mut self, block: &mut Block, index: &Index, lost: Vec<(RangeInclusive<u64>, String)>) {
-        for (sequences, reason) in lost {
+    /// Counts as deleted what is lost, and tells of it as far as it was not deleted anyway: `dead` is what was, in ascending order.
+    fn write_off(&mut self, block: &mut Block, index: &Index, lost: Vec<Lost>, dead: &[RangeInclusive<u64>]) {
+        for Lost { sequences, reason, is_exact } in lost {
             let slots = index.slot_from(*sequences.start())..index.slots_to(*sequences.end());
-            let mut any = false;
+            let mut any = !is_exact && !covers(dead, &sequences);
             for slot in slots {
                 if block.dead.insert(slot) {
                     any = true;
@@ -456,8 +458,20 @@ impl Builder {
     }
 }
 
+/// Is every sequence of the range in one of the runs, which ascend?
+fn covers(runs: &[RangeInclusive<u64>], range: &RangeInclusive<u64>) -> bool {
+    let mut next = *range.start();
+    for run in runs {
+        if next > *range.end() || *run.start() > next {
+            break;
+        }
+        next = next.max(run.end().saturating_add(1));
+    }
+    next > *range.end()
+}
+
 /// Messages in chunks that the file is too short for.
-fn cut_off(index: &Index, len: u32, expected: u32) -> Vec<(RangeInclusive<u64>, String)> {
+fn cut_off(index: &Index, len: u32, expected: u32) -> Vec<Lost> {
     let mut lost = Vec::new();
     for (number, chunk) in index.chunks.iter().enumerate() {
         let end = u64::from(chunk.at) + super::chunk::HEADER as u64 + u64::from(chunk.stored);
@@ -468,7 +482,8 @@ fn cut_off(index: &Index, len: u32, expected: u32) -> Vec<(RangeInclusive<u64>, 
             } else {
                 format!("{len} of {expected} bytes are there")
             };
-            lost.push((index.sequence(slots.start)..=index.sequence(slots.end - 1), reason));
+            let sequences = index.sequence(slots.start)..=index.sequence(slots.end - 1);
+            lost.push(Lost { sequences, reason, is_exact: true });
         }
     }
     lost

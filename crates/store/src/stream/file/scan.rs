@@ -20,12 +20,20 @@ use crate::stream::Expiry;
 /// Bytes that are hashed at most in search of the record behind a damaged one.
 const SEARCH_BYTES_MAX: usize = 16 << 20;
 
+/// Sequences of which nothing can be read.
+#[derive(Debug)]
+pub(super) struct Lost {
+    pub sequences: RangeInclusive<u64>,
+    pub reason: String,
+    /// Every message that was among them has its slot in the index. Else any of them may have been one.
+    pub is_exact: bool,
+}
+
 /// An index that was made anew.
 #[derive(Debug)]
 pub(super) struct Scanned {
     pub index: Index,
-    /// Sequences of which nothing could be read, and why.
-    pub lost: Vec<(RangeInclusive<u64>, String)>,
+    pub lost: Vec<Lost>,
     /// Length of the file, as far as it counts.
     pub len: u32,
 }
@@ -115,7 +123,7 @@ struct Scan {
     next: u64,
     /// No sequence is missing in the block, so slots of damaged records can be told exactly.
     dense: bool,
-    lost: Vec<(RangeInclusive<u64>, String)>,
+    lost: Vec<Lost>,
 }
 
 impl Scan {
@@ -127,13 +135,16 @@ impl Scan {
             Err(reason) => return self.missing(piece.at, limit, reason),
         };
         self.index.open_chunk(piece.at);
+        let (slots, lost) = (self.index.slots(), self.lost.len());
         let mut at = 0;
         while at < raw.len() {
             let reason = match record::parse(self.identity, &raw[at..]) {
                 Ok(parts) if (self.next..limit).contains(&parts.sequence) => {
                     if self.dense && parts.sequence > self.next {
-                        // Cannot be: records of a dense block follow each other. Take it as it is.
+                        // Records of a dense block follow each other: one that should be in between is in no byte of it.
                         self.dense = false;
+                        let between = self.next..=parts.sequence - 1;
+                        self.tell(between, "records are missing inside a chunk", false);
                     }
                     self.push(&raw[at..], &parts);
                     at += parts.end;
@@ -143,10 +154,14 @@ impl Scan {
                 Err(reason) => reason.to_owned(),
             };
             let (behind, sequence) = self.resume(raw, at, limit);
-            self.lose((behind - at) as u32, sequence, &reason);
+            self.lose(&raw[at..behind], sequence, &reason);
             at = behind;
         }
         self.index.close_chunk(piece.stored);
+        let slots = self.index.slots() - slots;
+        if piece.header.is_none_or(|header| header.records != slots) {
+            self.lost[lost..].iter_mut().for_each(|lost| lost.is_exact = false);
+        }
         if self.dense && self.next < limit {
             self.missing(piece.at, limit, "records are missing at the end of a chunk");
         }
@@ -161,41 +176,84 @@ impl Scan {
 
     /// The next good record behind `from`, and its sequence; the end and `limit` if there is none.
     fn resume(&self, raw: &[u8], from: usize, limit: u64) -> (usize, u64) {
-        let stated = record::u32_at(raw, from).map(|length| from + length as usize);
+        let good = |at: usize| {
+            let parts = record::parse(self.identity, raw.get(at..)?).ok()?;
+            (self.next..limit).contains(&parts.sequence).then_some((at, parts.sequence))
+        };
+        let stated = record::u32_at(raw, from).and_then(|length| good(from + length as usize));
+        // A length that is damaged may lead past good records to another one; only one sequence says that there are none.
+        if let Some(stated) = stated.filter(|(_, sequence)| *sequence == self.next + 1) {
+            return stated;
+        }
         let mut budget = SEARCH_BYTES_MAX;
-        for at in stated.into_iter().chain(from + 1..raw.len()) {
-            let Some(length) = record::u32_at(raw, at) else { continue };
+        for at in from + 1..raw.len() {
+            let Some(length) = record::u32_at(raw, at) else { break };
             let length = length as usize;
             if length < record::FIXED || length > raw.len() - at {
                 continue;
             }
             let Some(left) = budget.checked_sub(length) else { break };
             budget = left;
-            match record::parse(self.identity, &raw[at..]) {
-                Ok(parts) if (self.next..limit).contains(&parts.sequence) => return (at, parts.sequence),
-                _ => {}
+            if let Some(found) = good(at) {
+                return found;
             }
         }
-        (raw.len(), limit)
+        stated.unwrap_or((raw.len(), limit))
     }
 
-    /// Gives the sequences before `end`, which `length` bytes of the current chunk held, slots without content.
-    fn lose(&mut self, length: u32, end: u64, reason: &str) {
+    /// Gives the sequences before `end`, which these bytes of the current chunk held, slots without content.
+    fn lose(&mut self, bytes: &[u8], end: u64, reason: &str) {
+        let length = bytes.len() as u32;
         if self.next >= end {
             // Bytes between records that belong to nothing.
             self.index.skip(length);
             return;
         }
-        let count = if self.dense { (end - self.next).clamp(1, u64::from(length)) } else { 1 };
-        let first = self.next;
-        for number in 0..count {
-            let length = if number + 1 == count { length - (count as u32 - 1) } else { 1 };
-            let (timestamp, expiry) = (Timestamp(0), Expiry::MaxAge);
-            self.index.push(Entry { sequence: self.next, timestamp, expiry, subject: None, length });
-            self.next += 1;
+        let (first, claims) = (self.next, self.claims(bytes, end));
+        for (sequence, length) in claims.iter().flatten() {
+            self.push_lost(*sequence, *length);
         }
-        self.next = self.next.max(end);
-        self.lost.push((first..=end.saturating_sub(1).max(first), reason.to_owned()));
+        if claims.is_none() {
+            self.fill(length, end);
+        }
+        self.tell(first..=end - 1, reason, claims.is_some());
+    }
+
+    /// What the fixed parts of damaged records say of themselves, sequence and length of each, if that fits together: each ends where the next
+    /// begins, the last at the end of the bytes, and their sequences are such as can be there.
+    fn claims(&self, bytes: &[u8], end: u64) -> Option<Vec<(u64, u32)>> {
+        let (mut claims, mut next, mut at) = (Vec::new(), self.next, 0);
+        while at < bytes.len() {
+            let (length, sequence) = record::claim(&bytes[at..])?;
+            if !(next..end).contains(&sequence) {
+                return None;
+            }
+            claims.push((sequence, length));
+            next = sequence + 1;
+            at += length as usize;
+        }
+        (!self.dense || claims.len() as u64 == end - self.next).then_some(claims)
+    }
+
+    /// Gives the sequences before `end` slots that share so many bytes: all of them if none is missing in the block, else the first stands for all.
+    fn fill(&mut self, length: u32, end: u64) {
+        let count = if self.dense { (end - self.next).clamp(1, u64::from(length)) } else { 1 };
+        for number in 1..=count {
+            let length = if number == count { length - (count as u32 - 1) } else { 1 };
+            self.push_lost(self.next, length);
+        }
+    }
+
+    fn push_lost(&mut self, sequence: u64, length: u32) {
+        let (timestamp, expiry) = (Timestamp(0), Expiry::MaxAge);
+        self.index.push(Entry { sequence, timestamp, expiry, subject: None, length });
+        self.next = sequence + 1;
+    }
+
+    /// Notes what is lost, and goes on behind it.
+    fn tell(&mut self, sequences: RangeInclusive<u64>, reason: &str, is_exact: bool) {
+        self.next = sequences.end() + 1;
+        self.lost.push(Lost { sequences, reason: reason.to_owned(), is_exact });
     }
 
     /// The sequences up to `limit` were in a chunk that is not there or cannot be unpacked.
@@ -205,8 +263,9 @@ impl Scan {
         }
         self.index.open_chunk(at);
         let count = if self.dense { limit - self.next } else { 1 };
-        let length = u32::try_from(count.saturating_mul(record::FIXED as u64)).unwrap_or(u32::MAX / 2);
-        self.lose(length, limit, reason);
+        let (first, length) = (self.next, count.saturating_mul(record::FIXED as u64));
+        self.fill(u32::try_from(length).unwrap_or(u32::MAX / 2), limit);
+        self.tell(first..=limit - 1, reason, false);
         // Never the length of what was stored, so that reading it fails.
         self.index.close_chunk(1);
     }
