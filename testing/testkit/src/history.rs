@@ -218,7 +218,8 @@ impl History {
 
 impl Told {
     fn has_backlog(&self) -> bool {
-        self.is_queue && self.acked.len() > self.confirmed.len() + BACKLOG_MAX
+        // What was acknowledged counts as worked off: a confirmation that was lost with the server never comes.
+        self.is_queue && self.acked.len() > self.done.len() + BACKLOG_MAX
     }
 
     /// What is stored under this sequence was sent to this subject, and is what was acknowledged.
@@ -313,6 +314,16 @@ mod tests {
             told.acked.insert(sequence, format!("m{sequence}"));
         }
         told
+    }
+
+    #[test]
+    fn confirmations_that_never_come_do_not_end_the_load() {
+        let mut told = Told { is_queue: true, ..Told::default() };
+        let all = 1..=BACKLOG_MAX as u64 + 1;
+        told.acked = all.clone().map(|sequence| (sequence, String::new())).collect();
+        assert!(told.has_backlog());
+        told.done = all.collect();
+        assert!(!told.has_backlog());
     }
 
     fn found(sequences: &[u64]) -> BTreeMap<u64, (String, String)> {

@@ -64,6 +64,16 @@ impl Load {
         }
     }
 
+    /// What clients have been told so far, for people to read.
+    pub fn figures(&self) -> String {
+        let [log, work, bucket] = [&self.log, &self.work, &self.bucket].map(History::acknowledged);
+        let confirmed = self.work.confirmed();
+        format!(
+            "acknowledged were {log} publishes to LOG, {work} to WORK and {bucket} to KV_B; \
+             {confirmed} acknowledgements in WORK were confirmed"
+        )
+    }
+
     /// Publishes a message that nobody notes, and deletes it: the stream still takes both.
     pub async fn publish_and_delete(&self, js: &mut JetStream) {
         let sequence = js.publish("log.0", "not checked").await;
