@@ -19,7 +19,7 @@ use super::directory::{AccountEntry, StreamEntry};
 use super::draft::Draft;
 use super::log_thread::Record;
 use super::shard::{Call, Input, Outgoing, Respond, Shard, StreamSpec};
-use super::{Shared, validate};
+use super::{Shared, letters, validate};
 
 /// Changes of the catalogue after which it is written as a whole.
 const ENTRIES_PER_STATE: u64 = 1024;
@@ -266,6 +266,7 @@ fn decide(
                 let stream = request.account.stream(name.as_bytes());
                 return stream.map(Decision::Exists).ok_or_else(|| ErrorCode::STREAM_OFFLINE.into());
             }
+            check_letters(&request.account, &config)?;
             Ok(Decision::Propose(catalogue.create(account, config, now)))
         }
         Wanted::Reserve { name, request: wanted, reserved } => {
@@ -281,6 +282,7 @@ fn decide(
         }
         Wanted::Update { name, request: wanted } => {
             let config = validate::update(catalogue, &request.account, name, wanted)?;
+            check_letters(&request.account, &config)?;
             Ok(Decision::Propose(Command::Update { account: account.into(), config: Box::new(config) }))
         }
         Wanted::Delete { name } => {
@@ -290,6 +292,14 @@ fn decide(
             Ok(Decision::Propose(Command::Delete { account: account.into(), name: name.clone() }))
         }
     }
+}
+
+/// A stream may not bring dead letters back to those who wrote them.
+fn check_letters(account: &AccountEntry, config: &StreamConfig) -> Result<(), ApiError> {
+    if letters::close_circle(account, config) {
+        return Err(ErrorCode::CONSUMER_DEAD_LETTER_CYCLE.into());
+    }
+    Ok(())
 }
 
 /// The configuration of a stream that is to be restored. There must be none of its name.
@@ -302,7 +312,8 @@ fn restorable(
     // No client can create a sealed stream, but there are such, and so there are copies of them.
     let mut open = request.clone();
     let sealed = std::mem::take(&mut open.config.sealed);
-    let config = validate::create(catalogue, account, name, &open);
+    let config = validate::create(catalogue, account, name, &open)
+        .and_then(|config| check_letters(account, &config).map(|()| config));
     let exists = catalogue.get(account.account.name(), name).is_some();
     match config {
         Err(error) if !(exists && ErrorCode::STREAM_NAME_EXIST.is(&error)) => Err(error),

@@ -13,6 +13,7 @@ pub mod draft;
 pub mod entropy;
 pub mod health;
 pub mod inbox;
+pub mod letters;
 pub mod limits;
 pub mod log_thread;
 pub mod memory;

@@ -1,22 +1,57 @@
 //! `INFO`: what an account uses and may use.
 
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::Ordering::{AcqRel, Relaxed};
 
 use api::jetstream::API_LEVEL;
 use api::jetstream::account::{AccountStats, ApiStats, Limits};
 use api::jetstream::response::AccountInfo;
 use api::jetstream::stream::Storage;
 use jetstream::limits::AccountLimits;
+use parking_lot::Mutex;
 
 use super::Ctx;
 use crate::jetstream::AccountEntry;
-use crate::jetstream::shard::Outgoing;
+use crate::jetstream::shard::{Call, Input, Outgoing, Respond, Shard};
 use crate::jetstream::validate::document;
 
-pub(super) fn info(ctx: Ctx, outgoing: &mut Outgoing) {
-    let domain = ctx.shared.domain.clone().unwrap_or_default();
-    let stats = stats(&ctx.request.account, domain);
-    ctx.answer(outgoing, Ok(AccountInfo { stats: Some(stats) }));
+/// Counts what came before the request: messages and changes of consumers that are on their way to the log, on every shard.
+pub(super) fn info(ctx: Ctx) {
+    let (account, inboxes) = (Arc::clone(&ctx.request.account), ctx.shared.inboxes.clone());
+    let waiting = AtomicUsize::new(inboxes.len());
+    let settling = Arc::new(Settling { waiting, ctx: Mutex::new(Some(ctx)) });
+    for inbox in &*inboxes {
+        let (account, settling) = (Arc::clone(&account), Arc::clone(&settling));
+        inbox.push_request(Input::Inspect(Call::new(move |shard: &mut Shard| {
+            shard.ask_unsettled(&account, || {
+                let settling = Arc::clone(&settling);
+                settling.waiting.fetch_add(1, Relaxed);
+                Respond::new(move |outgoing, _| settling.arrived(outgoing))
+            });
+            settling.arrived(shard.outgoing());
+        })));
+    }
+}
+
+/// A request for the information, while streams apply what came before it.
+struct Settling {
+    /// Shards and streams that have not answered.
+    waiting: AtomicUsize,
+    ctx: Mutex<Option<Ctx>>,
+}
+
+impl Settling {
+    /// One of them has; the last one answers the request.
+    fn arrived(&self, outgoing: &mut Outgoing) {
+        if self.waiting.fetch_sub(1, AcqRel) > 1 {
+            return;
+        }
+        let Some(ctx) = self.ctx.lock().take() else { return };
+        let domain = ctx.shared.domain.clone().unwrap_or_default();
+        let stats = stats(&ctx.request.account, domain);
+        ctx.answer(outgoing, Ok(AccountInfo { stats: Some(stats) }));
+    }
 }
 
 /// Use and limits of an account.

@@ -8,8 +8,9 @@ use api::jetstream::request::{Consumers, CreateConsumerRequest, Pause, Reset, Un
 use api::jetstream::response::{self, LIST_LIMIT, NAMES_LIMIT, Paged};
 use jetstream::{Request, Response};
 
-use super::{Ctx, letters};
+use super::Ctx;
 use crate::jetstream::directory::StreamEntry;
+use crate::jetstream::letters;
 use crate::jetstream::shard::Outgoing;
 use crate::server::COMPATIBLE_VERSION;
 

@@ -3,7 +3,6 @@
 pub mod account;
 pub mod answer;
 mod consumer;
-mod letters;
 mod list;
 mod refusal;
 mod restore;
@@ -101,7 +100,7 @@ fn dispatch(ctx: Ctx, outgoing: &mut Outgoing) {
         return refusal::refuse(ctx, outgoing, &tokens, ErrorCode::REQUIRED_API_LEVEL.into());
     }
     match tokens[..] {
-        ["INFO"] => account::info(ctx, outgoing),
+        ["INFO"] => account::info(ctx),
         ["STREAM", "CREATE", name] => stream::create(ctx, outgoing, name),
         ["STREAM", "UPDATE", name] => stream::update(ctx, outgoing, name),
         ["STREAM", "NAMES"] => list::stream_names(ctx, outgoing),

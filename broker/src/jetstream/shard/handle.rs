@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use api::ApiError;
 use api::error::jetstream::ErrorCode;
+use api::jetstream::request::StreamInfoDetails;
 use bytes::Bytes;
 use jetstream::meta::META_GROUP;
 use jetstream::source::Sourced;
@@ -13,6 +14,7 @@ use multiraft::{GroupId, Position};
 
 use super::hosted::Checkpoint;
 use super::{Input, Outbound, Respond, Shard, direct};
+use crate::jetstream::directory::AccountEntry;
 use crate::jetstream::inbox::Inbound;
 use crate::jetstream::log_thread::Record;
 
@@ -84,6 +86,19 @@ impl Shard {
             stream.handle_request(outside, effects, token, *request);
         });
         self.touch(group);
+    }
+
+    /// Asks every stream of an account, of those hosted here, that has something in flight: it answers when that is applied.
+    pub fn ask_unsettled(&mut self, account: &AccountEntry, respond: impl Fn() -> Respond) {
+        let groups: Vec<u64> = {
+            let streams = account.streams.read();
+            let here = streams.values().filter_map(|entry| self.hosted.get(&entry.group));
+            here.filter(|hosted| hosted.stream.is_unsettled()).map(|hosted| hosted.entry.group).collect()
+        };
+        for group in groups {
+            let request = Request::StreamInfo(StreamInfoDetails::default());
+            self.request(group, Box::new(request), respond());
+        }
     }
 
     fn glance(&mut self, group: u64, request: Request, respond: Respond) {

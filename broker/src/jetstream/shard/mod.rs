@@ -349,6 +349,11 @@ impl Shard {
         self.hosted.get(&group).map(|hosted| &hosted.stream)
     }
 
+    /// The way out for answers.
+    pub fn outgoing(&mut self) -> &mut Outgoing {
+        &mut self.outgoing
+    }
+
     /// Time of this turn.
     pub fn now(&self) -> Timestamp {
         self.now

@@ -345,3 +345,39 @@ async fn a_circle_over_several_streams_is_refused() {
     assert_eq!(code(consumer("BACK", "b", "dead.again")).await, Some(20_002));
     assert_eq!(code(consumer("BACK", "b", "nowhere")).await, None);
 }
+
+/// A stream that is made or changed later closes no circle either: by its subjects, by what it takes, by what it republishes.
+#[tokio::test]
+async fn a_stream_that_closes_a_circle_is_refused() {
+    let Some((_server, mut js)) = with_queue().await else { return };
+    let mut code = async |path: &str, config: Value| {
+        let answer = js.api(path, &config).await;
+        (answer["error"]["err_code"].as_u64(), answer["error"]["description"].to_string())
+    };
+    let cycle = (Some(20_002), "\"consumer dead letter subject forms a cycle\"".to_owned());
+    let none = (None, "null".to_owned());
+    // The letters of WORK go to `dead.work`, which no stream stores yet.
+    let work = |subjects: &[&str]| json!({"name": "WORK", "subjects": subjects, "retention": "workqueue"});
+    assert_eq!(code("STREAM.UPDATE.WORK", work(&["work.>", "dead.*"])).await, cycle);
+    assert_eq!(code("STREAM.UPDATE.WORK", work(&["work.>", "dead"])).await, none);
+    // What republishes them to WORK.
+    let back = |to: &str| json!({"name": "DEAD", "subjects": ["dead.>"], "republish": {"src": "dead.*", "dest": to}});
+    assert_eq!(code("STREAM.CREATE.DEAD", back("work.again.{{wildcard(1)}}")).await, cycle);
+    assert_eq!(code("STREAM.CREATE.DEAD", back("elsewhere.{{wildcard(1)}}")).await, none);
+    assert_eq!(code("STREAM.UPDATE.DEAD", back("work.again.{{wildcard(1)}}")).await, cycle);
+    // A mirror of a mirror, from which they would go to WORK again.
+    assert_eq!(
+        code("STREAM.CREATE.COPY", json!({"name": "COPY", "sources": [{"name": "NONE"}]})).await,
+        none
+    );
+    let copy = |from: &str| json!({"name": "COPY", "sources": [{"name": "NONE"}, {"name": from}]});
+    let out = json!({"name": "OUT", "sources": [{"name": "COPY"}], "republish": {"dest": "work.{{wildcard(1)}}", "src": "dead.*"}});
+    assert_eq!(code("STREAM.CREATE.OUT", out).await, none);
+    assert_eq!(code("STREAM.UPDATE.COPY", copy("DEAD")).await, cycle);
+    assert_eq!(code("STREAM.UPDATE.COPY", copy("OTHER")).await, none);
+    // The origin that it has waited for.
+    assert_eq!(code("STREAM.CREATE.OTHER", json!({"name": "OTHER", "subjects": ["other.>"]})).await, none);
+    assert_eq!(code("STREAM.DELETE.DEAD", Value::Null).await, none);
+    let other = json!({"name": "OTHER", "subjects": ["other.>", "dead.>"]});
+    assert_eq!(code("STREAM.UPDATE.OTHER", other).await, cycle);
+}

@@ -35,6 +35,7 @@ mod groups;
 mod lifecycle;
 mod limits;
 mod messages;
+mod order;
 mod per_subject;
 mod publish;
 mod pull;

@@ -62,7 +62,6 @@ impl Stream {
             self.schedules.release_held();
             self.ingest_deferred(outside, effects);
             self.settle_sources(outside, effects);
-            self.handle_deferred_requests(outside, effects);
         }
     }
 

@@ -45,6 +45,7 @@ impl Stream {
             let mut facts = BytesMut::new();
             facts.put_u8(VERSION);
             facts.put_u64_le(self.consumers.next_id());
+            facts.put_u8(u8::from(self.begun));
             changes.push((FACTS.into(), Some(facts.freeze())));
         }
         self.consumers.changes(|id, consumer| {
@@ -87,6 +88,8 @@ impl Stream {
                 return Err(unreadable(FACTS, "unknown version"));
             }
             self.consumers.set_next_id(facts.get_u64_le());
+            // Checkpoints of earlier versions do not tell.
+            self.begun = facts.try_get_u8().is_ok_and(|begun| begun > 0);
         }
         for (name, item) in items.range(Box::from(CONSUMER)..) {
             if !name.starts_with(CONSUMER) {

@@ -83,8 +83,6 @@ pub struct Stream {
     flights: Flights,
     /// Messages that wait for a removal in flight, and requests behind them.
     deferred: VecDeque<Deferred>,
-    /// Requests that wait for a change of the consumers in flight.
-    requests: VecDeque<(Token, Request)>,
     /// Pauses whose command is in flight: whom to answer, which consumer, until when.
     pauses: Vec<(Token, u64, api::Time)>,
     /// What is sent when a message in flight is stored, by its sequence.
@@ -109,7 +107,7 @@ pub struct Stream {
     dirty: bool,
     /// Nothing was ever applied.
     fresh: bool,
-    /// It was told where to begin when it was last opened, or emptied since, so it has a first sequence even if it never had a message.
+    /// It was told where to begin when it was last opened, or was emptied or restored, so it has a first sequence even if it never had a message.
     begun: bool,
     /// Last sequence of the store when it was opened: what is replayed is above, unless the store lost its checkpoint and kept its blocks.
     opened_at: u64,
@@ -173,7 +171,6 @@ impl Stream {
             failed: None,
             leading: false,
             deferred: VecDeque::new(),
-            requests: VecDeque::new(),
             pauses: Vec::new(),
             after: BTreeMap::new(),
             waiting_sends: 0,
@@ -296,12 +293,17 @@ impl Stream {
         }
     }
 
+    /// It has a first sequence from now on, whatever becomes of its messages.
+    fn begin(&mut self) {
+        self.dirty |= !self.begun;
+        self.begun = true;
+    }
+
     /// This replica leads no longer. Whoever waits hears nothing: what is in flight may still be committed.
     pub fn follow(&mut self, outside: &mut dyn Outside, effects: &mut Effects) {
         self.leading = false;
         self.flights = Flights::new(self.store.state().last_sequence);
         self.deferred.clear();
-        self.requests.clear();
         self.pauses.clear();
         self.after.clear();
         self.waiting_sends = 0;

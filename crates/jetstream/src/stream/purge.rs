@@ -44,7 +44,9 @@ impl Stream {
         let (subject, below, keep) = what;
         let before = self.store.state().messages;
         let all = subject.is_empty() || subject == b">";
-        self.begun |= all && below == 0 && keep == 0;
+        if all && below == 0 && keep == 0 {
+            self.begin();
+        }
         let filter = if all { Filter::All } else { Filter::Any(vec![subject.into()]) };
         let up_to = if keep > 0 {
             before_newest(&*self.store, &filter, keep)?

@@ -65,6 +65,11 @@ impl Stream {
         }
     }
 
+    /// Is something in flight that a request would wait for?
+    pub fn is_unsettled(&self) -> bool {
+        self.leading && (self.flights.has_changes() || !self.deferred.is_empty())
+    }
+
     /// Why there are no answers, if there are none.
     fn refusal(&self) -> Option<ApiError> {
         if !self.leading {
@@ -133,10 +138,14 @@ impl Stream {
         });
     }
 
-    /// Answers requests that everything before them is applied for.
+    /// Answers requests that everything before them is applied for. One that became a change of the consumers holds up those behind it.
     pub(crate) fn handle_ordered_requests(&mut self, outside: &mut dyn Outside, effects: &mut Effects) {
-        while let Some(request) = self.flights.pop_request() {
-            self.answer_request(outside, effects, request);
+        while let Some((token, request)) = self.flights.pop_request() {
+            if self.flights.has_consumers() {
+                self.flights.push(Flight::Request(token, Box::new(request)));
+            } else {
+                self.answer_request(outside, effects, (token, request));
+            }
         }
     }
 
@@ -164,24 +173,9 @@ impl Stream {
                     Err(error) => Err(error),
                 }
             }
-            consumers if self.flights.has_consumers() || !self.requests.is_empty() => {
-                if self.requests.len() >= REQUESTS_MAX {
-                    return refuse(effects, token, consumers);
-                }
-                return self.requests.push_back((token, consumers));
-            }
             consumers => return self.handle_consumer_request(outside, effects, (token, consumers)),
         };
         effects.push(Effect::Reply(token, answer));
-    }
-
-    /// Takes requests that waited, as far as they need not wait on.
-    pub(crate) fn handle_deferred_requests(&mut self, outside: &mut dyn Outside, effects: &mut Effects) {
-        while !self.flights.has_consumers()
-            && let Some((token, request)) = self.requests.pop_front()
-        {
-            self.handle_consumer_request(outside, effects, (token, request));
-        }
     }
 
     fn propose_update(&mut self, effects: &mut Effects, token: Token, config: &StreamConfig) {

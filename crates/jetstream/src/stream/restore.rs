@@ -205,6 +205,7 @@ impl Restore {
             self.stream.store.skip_to(self.state.last_seq, time)?;
         }
         self.stream.restore_ids(None)?;
+        self.stream.begin();
         self.stream.settle(outside);
         self.hold(outside, 0);
         Ok(())
