@@ -68,7 +68,7 @@ impl Ctx {
 
     /// Reads the body of a request that knows neither strictness nor places in it.
     pub fn loose_body<T: DeserializeOwned + Default>(&self) -> Result<T, ApiError> {
-        decode::decode(&self.request.message.payload, Mode::Lenient).map_err(|error| {
+        decode::decode_one(&self.request.message.payload).map_err(|error| {
             let text = error.to_string();
             let (text, _) = text.split_once(" at offset ").unwrap_or((&text, ""));
             ErrorCode::INVALID_JSON.because(text)

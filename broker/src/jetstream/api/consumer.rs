@@ -30,13 +30,13 @@ pub(super) fn create(
 
 pub(super) fn create_durable(ctx: Ctx, outgoing: &mut Outgoing, stream: &str, name: &str) {
     let checked = read(&ctx, stream).and_then(|mut request| {
+        check_name(name)?;
         if request.config.durable_name.is_empty() {
             return Err(ErrorCode::CONSUMER_DURABLE_NAME_NOT_SET.into());
         }
         if request.config.durable_name != name {
             return Err(ErrorCode::CONSUMER_DURABLE_NAME_NOT_MATCH_SUBJECT.into());
         }
-        check_name(name)?;
         name.clone_into(&mut request.config.name);
         Ok(request)
     });
@@ -68,6 +68,7 @@ fn check(
     filter: Option<&str>,
 ) -> Result<(), ApiError> {
     let config = &mut request.config;
+    check_name(name.unwrap_or(&config.name))?;
     let Some(name) = name else {
         if !config.durable_name.is_empty() {
             return Err(ErrorCode::CONSUMER_EPHEMERAL_WITH_DURABLE_NAME.into());
@@ -77,7 +78,6 @@ fn check(
     if !config.durable_name.is_empty() && config.durable_name != name {
         return Err(ErrorCode::CONSUMER_DURABLE_NAME_NOT_MATCH_SUBJECT.into());
     }
-    check_name(name)?;
     name.clone_into(&mut config.name);
     let Some(filter) = filter else { return Ok(()) };
     if !config.filter_subjects.is_empty() {
@@ -229,10 +229,6 @@ pub(super) fn pause(ctx: Ctx, outgoing: &mut Outgoing, stream: &str, name: &str)
 }
 
 pub(super) fn unpin(ctx: Ctx, outgoing: &mut Outgoing, stream: &str, name: &str) {
-    if ctx.request.message.payload.is_empty() {
-        let error = ErrorCode::INVALID_JSON.because("unexpected end of JSON input");
-        return ctx.answer::<response::ConsumerUnpin>(outgoing, Err(error));
-    }
     let asked = ctx.loose_body::<Unpin>().and_then(|body| {
         if body.group.is_empty() {
             return Err(ErrorCode::INVALID_JSON.because("consumer group not specified"));
@@ -257,7 +253,7 @@ pub(super) fn reset(mut ctx: Ctx, outgoing: &mut Outgoing, stream: &str, name: &
     if !known {
         return ctx.ignore();
     }
-    let body = if ctx.has_document() { ctx.loose_body::<Reset>() } else { Ok(Reset::default()) };
+    let body = if ctx.has_body() { ctx.loose_body::<Reset>() } else { Ok(Reset::default()) };
     let asked = body.and_then(|body| Ok((body, ctx.stream(stream)?)));
     match asked {
         Err(error) => ctx.answer::<response::ConsumerReset>(outgoing, Err(error)),

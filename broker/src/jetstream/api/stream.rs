@@ -104,7 +104,7 @@ pub(super) fn info(ctx: Ctx, outgoing: &mut Outgoing, name: &str) {
         Ok(asked) => asked,
         Err(error) => return ctx.answer::<response::StreamInfoPage>(outgoing, Err(error)),
     };
-    let (offset, filtered) = (details.offset, !details.subjects_filter.is_empty());
+    let (offset, filtered) = (details.offset.max(0), !details.subjects_filter.is_empty());
     let shared = Arc::clone(&ctx.shared);
     ctx.ask(&stream, Request::StreamInfo(details), move |answer| {
         let Response::StreamPage { info, subjects } = answer else {

@@ -1,6 +1,6 @@
 //! Reading of direct gets: `DIRECT.GET.<stream>` with a body, `DIRECT.GET.<stream>.<subject>` for the last message of a subject.
 
-use api::jetstream::decode::{self, Mode};
+use api::jetstream::decode;
 use api::jetstream::metadata;
 use api::jetstream::request::MsgGet;
 
@@ -34,7 +34,7 @@ pub(super) fn read(message: &Inbound) -> Result<MsgGet, &'static str> {
 }
 
 fn body(message: &Inbound) -> Result<MsgGet, &'static str> {
-    decode::decode(&message.payload, Mode::Lenient).map_err(|_| MALFORMED)
+    decode::decode_one(&message.payload).map_err(|_| MALFORMED)
 }
 
 /// What follows the name of the stream, which is that of the origin when a mirror answers.

@@ -13,4 +13,5 @@ transcripts! { "api":
     not_enabled,
     domain_prefix,
     other_accounts,
+    one_value_only,
 }

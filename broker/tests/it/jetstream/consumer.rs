@@ -29,4 +29,6 @@ transcripts! { "consumer":
     inactive_durable,
     pause,
     survives_a_restart,
+    durable_without_its_name,
+    path_separators,
 }

@@ -28,4 +28,7 @@ transcripts! { "stream":
     memory,
     first_sequence,
     survives_a_restart,
+    empty,
+    empty_in_memory,
+    offsets,
 }

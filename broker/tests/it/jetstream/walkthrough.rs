@@ -26,8 +26,8 @@ macro_rules! walkthroughs {
     };
 }
 
-walkthroughs! { stream: every_flag, life, from_a_file, mirrors_and_sources }
-// `stream view`, `stream graph` and `consumer graph` only start on a terminal.
+walkthroughs! { stream: every_flag, life, from_a_file, mirrors_and_sources, view }
+// `stream graph` and `consumer graph` draw rates against the time of day until they are ended: nothing of it is the same twice.
 walkthroughs! { consumer: every_flag, life, groups, subscribe, sub }
 walkthroughs! { kv: buckets, keys, watched, mirrored }
 walkthroughs! { object: buckets, objects, watched }

@@ -1,7 +1,6 @@
 //! What a stream tells of itself.
 
 use api::Time;
-use api::error::jetstream::ErrorCode;
 use api::jetstream::request::StreamInfoDetails;
 use api::jetstream::response::SUBJECTS_LIMIT;
 use api::jetstream::stream::{StreamInfo, StreamState};
@@ -54,11 +53,7 @@ impl Stream {
     }
 
     /// Answers `STREAM.INFO`: a page of subjects if they are asked for, and deleted sequences.
-    pub(crate) fn info_page(
-        &self,
-        outside: &dyn Outside,
-        request: &StreamInfoDetails,
-    ) -> Result<Response, api::ApiError> {
+    pub(crate) fn info_page(&self, outside: &dyn Outside, request: &StreamInfoDetails) -> Response {
         let mut info = self.info(outside);
         if request.deleted_details {
             let ranges = self.store.deleted(0, DELETED_MAX);
@@ -70,7 +65,7 @@ impl Stream {
                 ">" => Filter::All,
                 pattern => Filter::Any(vec![pattern.as_bytes().into()]),
             };
-            let offset = u64::try_from(request.offset).map_err(|_| ErrorCode::BAD_REQUEST)?;
+            let offset = u64::try_from(request.offset).unwrap_or(0);
             let page = offset..offset.saturating_add(SUBJECTS_LIMIT.unsigned_abs());
             self.store.for_each_subject(&filter, &mut |subject, state| {
                 if page.contains(&subjects) {
@@ -81,6 +76,6 @@ impl Stream {
                 true
             });
         }
-        Ok(Response::StreamPage { info: Box::new(info), subjects })
+        Response::StreamPage { info: Box::new(info), subjects }
     }
 }

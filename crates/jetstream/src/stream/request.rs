@@ -56,7 +56,7 @@ impl Stream {
         match request {
             Request::StreamInfo(details) => {
                 let answer = self.info_page(outside, &details);
-                effects.push(Effect::Reply(token, answer));
+                effects.push(Effect::Reply(token, Ok(answer)));
             }
             Request::ConsumerInfo { .. } | Request::ListConsumers { .. } => {
                 self.handle_consumer_request(outside, effects, (token, request));
@@ -157,7 +157,7 @@ impl Stream {
     ) {
         let (token, request) = request;
         let answer = match request {
-            Request::StreamInfo(details) => self.info_page(outside, &details),
+            Request::StreamInfo(details) => Ok(self.info_page(outside, &details)),
             Request::GetMessage(request) => {
                 self.get_message(&request).map(|message| Response::Message(Box::new(message)))
             }

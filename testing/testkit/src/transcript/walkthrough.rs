@@ -8,6 +8,7 @@
 //! |---|---|
 //! | `config LINE` | a line of the configuration, instead of the usual one |
 //! | `$ COMMAND` | runs a command: `nats ...`, or `cat FILE`; words may stand in single quotes |
+//! | `terminal $ COMMAND` | runs it as on a terminal, by `script` of util-linux: some commands refuse to run elsewhere |
 //! | `only ~TEXT~ $ COMMAND` | shows only the lines with this text |
 //! | `quiet $ COMMAND` | must succeed, and shows nothing |
 //! | `until ~TEXT~ $ COMMAND` | runs it again until it succeeds with this text in its output |
@@ -17,6 +18,7 @@
 //!
 //! `~` before `$`: the lines come in any order.
 
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
@@ -99,6 +101,18 @@ impl Walk {
         let (verb, rest) = step.words();
         let mut lines = match verb {
             "$" => self.show(&self.run(rest).await),
+            "terminal" => {
+                let mut words = words(rest.trim_start_matches("$ "));
+                if let Some(first) = words.first_mut().filter(|first| *first == "nats") {
+                    *first = self.tool.display().to_string();
+                }
+                let quoted: Vec<String> = words.iter().map(|word| format!("'{word}'")).collect();
+                self.show(
+                    &self
+                        .output(rest, self.program("script", &["-qec", &quoted.join(" "), "/dev/null"]))
+                        .await,
+                )
+            }
             "only" => {
                 let (text, command) = condition(rest);
                 let lines = self.show(&self.run(command).await);
@@ -136,14 +150,15 @@ impl Walk {
         let words = words(text);
         let (first, rest) =
             words.split_first().map_or(("", &words[..]), |(first, rest)| (first.as_str(), rest));
-        let program = match first {
-            "nats" => self.tool.as_path(),
-            "cat" => Path::new("cat"),
-            _ => panic!("not a command of walkthroughs: {text}"),
-        };
+        assert!(matches!(first, "nats" | "cat"), "not a command of walkthroughs: {text}");
+        self.program(first, rest)
+    }
+
+    fn program(&self, name: &str, arguments: &[impl AsRef<OsStr>]) -> Command {
+        let program = if name == "nats" { &self.tool } else { Path::new(name) };
         let mut command = tools::clean_command(program, &self.dir);
         command
-            .args(rest)
+            .args(arguments)
             .current_dir(&self.dir)
             .env("NATS_URL", format!("nats://{}", self.server.client_addr()))
             .stdin(Stdio::null())
@@ -155,7 +170,11 @@ impl Walk {
     }
 
     async fn run(&self, text: &str) -> Printed {
-        match within(PATIENCE, text, self.command(text).output()).await {
+        self.output(text, self.command(text)).await
+    }
+
+    async fn output(&self, text: &str, mut command: Command) -> Printed {
+        match within(PATIENCE, text, command.output()).await {
             Ok(output) => Printed {
                 text: String::from_utf8_lossy(&output.stdout).into_owned()
                     + &String::from_utf8_lossy(&output.stderr),

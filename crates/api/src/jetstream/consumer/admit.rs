@@ -202,7 +202,8 @@ pub fn admit(
             return Err(ErrorCode::CONSUMER_WQ_CONSUMER_NOT_UNIQUE.into());
         }
         validate_update(present, &config, |subject| stream.consumers.has_interest(subject))?;
-        if present.durable_name.is_empty() {
+        // One that was durable and lost that by an update has no threshold until an update changes it.
+        if present.durable_name.is_empty() && config.inactive_threshold != present.inactive_threshold {
             fill_inactive_threshold(&mut config);
         }
         return Ok(Admission::Update(config));

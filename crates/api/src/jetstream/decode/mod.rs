@@ -54,6 +54,14 @@ pub fn decode<T: DeserializeOwned + Default>(body: &[u8], mode: Mode) -> Result<
     read(body, mode, None)
 }
 
+/// Reads a body that must be one value, and may have members that the request does not have.
+///
+/// # Errors
+/// When the body is empty or not JSON, has members of the wrong type, or anything behind the value.
+pub fn decode_one<T: DeserializeOwned>(body: &[u8]) -> Result<T, DecodeError> {
+    one_value(body, &Context { unknown_refused: false, pedantic: None })
+}
+
 /// Reads the body of a request to create or update a stream.
 ///
 /// # Errors
