@@ -27,6 +27,7 @@ const readyTimeout = 3 * time.Minute
 func Command(args []string) error {
 	flags := flag.NewFlagSet("apiserver", flag.ExitOnError)
 	directory := flags.String("dir", "", "directory for data, certificates and logs; emptied first")
+	keep := flags.Bool("keep", false, "go on with what an earlier run left in the directory: data, certificates, ports")
 	controllers := flags.String("controllers", "", "controllers to run besides, such as *; empty for none")
 	watchInput := flags.Bool("watch-stdin", false, "end when the standard input ends, so as not to outlive the caller")
 	_ = flags.Parse(args) // ExitOnError: it does not return an error
@@ -37,7 +38,11 @@ func Command(args []string) error {
 	if err != nil {
 		return err
 	}
-	c, authority, err := prepare(path)
+	begin := prepare
+	if *keep {
+		begin = resume
+	}
+	c, err := begin(path)
 	if err != nil {
 		return err
 	}
@@ -48,7 +53,7 @@ func Command(args []string) error {
 	endWith(*watchInput)
 	go func() {
 		kubeconfig := filepath.Join(path, "kubeconfig")
-		if err := awaitReady(c.port, authority); err != nil {
+		if err := awaitReady(c); err != nil {
 			fmt.Fprintf(output, "error: %v; see %s\n", err, filepath.Join(path, "apiserver.log"))
 			os.Exit(1)
 		}
@@ -60,27 +65,52 @@ func Command(args []string) error {
 	return c.run()
 }
 
-// prepare empties the directory and writes certificates and the kubeconfig.
-func prepare(path string) (*config, *pki.Authority, error) {
-	for _, part := range []string{"etcd", "pki", "kubeconfig", "apiserver.log", "controllers.log"} {
+// portsFile holds the ports of a control plane, for a later run with the same data.
+const portsFile = "ports"
+
+// prepare empties the directory, chooses ports, and writes certificates and the kubeconfig.
+func prepare(path string) (*config, error) {
+	for _, part := range []string{"etcd", "pki", "kubeconfig", portsFile, "apiserver.log", "controllers.log"} {
 		if err := os.RemoveAll(filepath.Join(path, part)); err != nil {
-			return nil, nil, err
+			return nil, err
 		}
 	}
 	authority, err := pki.NewCluster(filepath.Join(path, "pki"), net.IPv4(127, 0, 0, 1))
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	ports, err := freePorts(3)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	c := &config{
+	c := configOf(path, [3]int(ports))
+	server := fmt.Sprintf("https://127.0.0.1:%d", c.port)
+	if err := authority.WriteKubeconfig(filepath.Join(path, "kubeconfig"), server, pki.Admin); err != nil {
+		return nil, err
+	}
+	text := fmt.Sprintf("%d %d %d\n", c.port, c.etcdPort, c.peerPort)
+	return c, os.WriteFile(filepath.Join(path, portsFile), []byte(text), 0o600)
+}
+
+// resume takes up what prepare left, and what was stored since.
+func resume(path string) (*config, error) {
+	text, err := os.ReadFile(filepath.Join(path, portsFile))
+	if err != nil {
+		return nil, fmt.Errorf("nothing to go on with: %w", err)
+	}
+	var ports [3]int
+	if _, err := fmt.Sscan(string(text), &ports[0], &ports[1], &ports[2]); err != nil {
+		return nil, fmt.Errorf("%s: %w", filepath.Join(path, portsFile), err)
+	}
+	return configOf(path, ports), nil
+}
+
+// configOf is a control plane in a directory; the ports are those of the API server, of etcd and of its peers.
+func configOf(path string, ports [3]int) *config {
+	return &config{
 		data: filepath.Join(path, "etcd"), pki: filepath.Join(path, "pki"), address: "127.0.0.1",
 		port: ports[0], etcdPort: ports[1], peerPort: ports[2],
 	}
-	server := fmt.Sprintf("https://127.0.0.1:%d", c.port)
-	return c, authority, authority.WriteKubeconfig(filepath.Join(path, "kubeconfig"), server, pki.Admin)
 }
 
 // freePorts finds ports that nobody listens on. They are held together first, so that they differ.
@@ -126,8 +156,8 @@ func endWith(standardInput bool) {
 	}
 }
 
-func awaitReady(port int, authority *pki.Authority) error {
-	settings, err := authority.ClientConfig(pki.Admin)
+func awaitReady(c *config) error {
+	settings, err := pki.ClientConfig(c.pki, pki.Admin)
 	if err != nil {
 		return err
 	}
@@ -135,7 +165,7 @@ func awaitReady(port int, authority *pki.Authority) error {
 	ctx, cancel := context.WithTimeout(context.Background(), readyTimeout)
 	defer cancel()
 	for ctx.Err() == nil {
-		response, err := client.Get(fmt.Sprintf("https://127.0.0.1:%d/readyz", port))
+		response, err := client.Get(fmt.Sprintf("https://127.0.0.1:%d/readyz", c.port))
 		if err == nil {
 			response.Body.Close()
 			if response.StatusCode == http.StatusOK {

@@ -114,12 +114,24 @@ current-context: kubenode
 
 // ClientConfig is the TLS side of a client that holds an identity issued before.
 func (a *Authority) ClientConfig(identity string) (*tls.Config, error) {
-	certificate, err := tls.LoadX509KeyPair(a.Path(identity+".crt"), a.Path(identity+".key"))
+	return ClientConfig(a.directory, identity)
+}
+
+// ClientConfig is the same for the directory of an authority that an earlier process made.
+func ClientConfig(directory, identity string) (*tls.Config, error) {
+	path := func(file string) string { return filepath.Join(directory, file) }
+	certificate, err := tls.LoadX509KeyPair(path(identity+".crt"), path(identity+".key"))
+	if err != nil {
+		return nil, err
+	}
+	authority, err := os.ReadFile(path("ca.crt"))
 	if err != nil {
 		return nil, err
 	}
 	roots := x509.NewCertPool()
-	roots.AddCert(a.certificate)
+	if !roots.AppendCertsFromPEM(authority) {
+		return nil, fmt.Errorf("%s holds no certificate", path("ca.crt"))
+	}
 	return &tls.Config{Certificates: []tls.Certificate{certificate}, RootCAs: roots, MinVersion: tls.VersionTLS12}, nil
 }
 
