@@ -79,7 +79,7 @@ async fn run(account: &Account, state: &State) -> Result<Action, Error> {
     if let Err(Problem::Operator(error @ Error::Stopped(_))) = result {
         return Err(error);
     }
-    let remembered = state.memory(&uid).status.and_then(|value| serde_json::from_value(value).ok());
+    let remembered = state.memory(&uid).status();
     let before: AccountStatus = remembered.or_else(|| account.status.clone()).unwrap_or_default();
     let mut status = before.clone();
     fill(&mut status, &result);
@@ -92,8 +92,7 @@ async fn run(account: &Account, state: &State) -> Result<Action, Error> {
     let important = status.report != before.report || status.dependants != before.dependants;
     if status != before && (important || state.may_write_numbers()) {
         state.context.writer.status_of::<Account>(&key.namespace, &key.name, FIELD_MANAGER, &status).await?;
-        let value = serde_json::to_value(&status).ok();
-        state.remember(&uid, |memory| memory.status = value);
+        state.remember(&uid, |memory| memory.wrote(&status));
     }
     for event in events {
         state.publish(&account.object_ref(&()), &event).await;

@@ -17,6 +17,7 @@ use serde_json::{Map, Value};
 use super::problem::Problem;
 use crate::metrics::Metrics;
 use crate::nats::client::Error;
+use crate::nats::document;
 use crate::nats::session::Session;
 
 /// Pages of a list at most: 65,536 entries, far above what one account should have.
@@ -62,7 +63,7 @@ impl Js<'_> {
         serde_json::from_slice(&bytes).map_err(|_| nonsense())
     }
 
-    /// The bytes of an answer that is no error.
+    /// The bytes of an answer that is no error and not nested too deep.
     async fn raw(&self, op: &'static str, subject: &str, body: &[u8]) -> Result<Vec<u8>, Problem> {
         let timer = self.metrics.request_seconds.with_label_values(&[op]).start_timer();
         let answer = self.session.request(&format!("{}.{subject}", self.prefix), body, self.timeout).await;
@@ -71,7 +72,7 @@ impl Js<'_> {
             self.metrics.request_errors.with_label_values(&[op]).inc();
             Problem::from(error)
         })?;
-        let envelope: Envelope = serde_json::from_slice(&bytes).map_err(|_| nonsense())?;
+        let envelope: Envelope = document::parse(&bytes).map_err(|_| nonsense())?;
         match envelope.error {
             Some(error) => Err(ApiProblem(error).into()),
             None => Ok(bytes),

@@ -1,6 +1,6 @@
 //! What wakes passes: the objects themselves, what connections tell, and the Secrets, Accounts and clusters that connections are made from.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use kube::runtime::WatchStreamExt;
 use kube::runtime::controller::{Action, Config, ReconcileRequest, applier};
 use kube::runtime::reflector::{self, ObjectRef, Store};
 use kube::runtime::watcher::{self, Event, watcher};
-use kube::{Client, Resource, ResourceExt};
+use kube::{Resource, ResourceExt};
 use tokio::sync::mpsc;
 
 use super::accounts;
@@ -25,6 +25,7 @@ use super::index::{Dependency, ObjectKey};
 use super::pass;
 use super::pool::Told;
 use super::state::State;
+use super::versions::Versions;
 use crate::apply::Object;
 use crate::context::Context;
 use crate::error::Error;
@@ -84,30 +85,70 @@ where
 /// A request for a pass, or what became of the watch.
 type Trigger<K> = Result<ReconcileRequest<K>, watcher::Error>;
 
+/// What `kubectl apply` notes about an object: nothing that a pass asks for, and as long as the object itself.
+const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
+
+/// An object of a kind, and which one of its name.
+#[derive(Clone, PartialEq, Eq, Hash)]
+struct Identity {
+    key: ObjectKey,
+    uid: String,
+}
+
+impl Identity {
+    fn of<K: Resource>(kind: &'static str, object: &K) -> Self {
+        let key =
+            ObjectKey { kind, namespace: object.namespace().unwrap_or_default(), name: object.name_any() };
+        Self { key, uid: object.uid().unwrap_or_default() }
+    }
+}
+
 /// Watches the objects of a kind: all of them in memory, and a request for each change that a person may have made. What the operator
 /// itself writes into statuses wakes nobody.
 fn watched<K: Object + 'static>(
-    client: &Client,
+    state: &Arc<State>,
+    kind: &'static str,
     scope: Option<&str>,
 ) -> (Store<K>, BoxStream<'static, Trigger<K>>) {
     let (store, writer) = reflector::store::<K>();
-    let mut versions: HashMap<String, String> = HashMap::new();
-    let requests = watcher(api::<K>(client, scope), watcher::Config::default())
+    let mut versions = Versions::<Identity>::default();
+    let state = Arc::clone(state);
+    let requests = watcher(api::<K>(&state.context.client, scope), watcher::Config::default())
         .default_backoff()
-        .modify(|object| object.managed_fields_mut().clear())
+        .modify(|object| {
+            object.managed_fields_mut().clear();
+            object.annotations_mut().remove(LAST_APPLIED);
+        })
         .reflect(writer)
         .filter_map(move |event| {
             let request = match event {
                 Ok(Event::Apply(object) | Event::InitApply(object)) => {
-                    let version = version_of(&object);
-                    let known = versions.insert(object.uid().unwrap_or_default(), version.clone());
-                    (known.as_ref() != Some(&version)).then(|| Ok(ObjectRef::from_obj(&object).into()))
+                    let new = versions.shown(Identity::of(kind, &object), &version_of(&object));
+                    new.then(|| Ok(ObjectRef::from_obj(&object).into()))
                 }
                 Ok(Event::Delete(object)) => {
-                    versions.remove(&object.uid().unwrap_or_default());
+                    let gone = Identity::of(kind, &object);
+                    versions.gone(&gone);
+                    state.forget(&gone.key, &gone.uid);
                     None
                 }
-                Ok(Event::Init | Event::InitDone) => None,
+                Ok(Event::Init) => {
+                    versions.begin();
+                    None
+                }
+                Ok(Event::InitDone) => {
+                    let missing = versions.complete();
+                    let living: HashSet<_> = versions.keys().map(|identity| &identity.key).collect();
+                    for gone in &missing {
+                        // A successor of the name was shown already, and is looked after.
+                        if living.contains(&gone.key) {
+                            state.forget_status(&gone.uid);
+                        } else {
+                            state.forget(&gone.key, &gone.uid);
+                        }
+                    }
+                    None
+                }
                 Err(error) => Some(Err(error)),
             };
             futures::future::ready(request)
@@ -117,9 +158,9 @@ fn watched<K: Object + 'static>(
 }
 
 /// What of an object only others change: spec, annotations, and whether it is to go.
-fn version_of<K: Resource>(object: &K) -> String {
+fn version_of<K: Resource>(object: &K) -> (Option<i64>, bool, Option<BTreeMap<String, String>>) {
     let meta = object.meta();
-    format!("{:?} {:?} {:?}", meta.generation, meta.deletion_timestamp.is_some(), meta.annotations)
+    (meta.generation, meta.deletion_timestamp.is_some(), meta.annotations.clone())
 }
 
 /// A task that ends with its handle.
@@ -145,25 +186,41 @@ where
     F: Future<Output = ()> + Send + Sync + 'static,
     F::Output: Clone + Send + Sync,
 {
-    let receiver = state.register(K::KIND, scope.clone());
-    let (store, requests) = watched::<K>(&state.context.client, scope.as_deref());
-    let users = store.clone();
-    state.add_dependants(Box::new(move |namespace, name| users_of(&users, namespace, name)));
+    let dependants = |store: &Store<K>| {
+        let users = store.clone();
+        state.add_dependants(Box::new(move |namespace, name| users_of(&users, namespace, name)));
+    };
+    let pass = |object: Arc<K>, state: Arc<State>| apart(pass::reconcile::<K>(object, state));
+    work(&state, (K::KIND, scope), dependants, (pass, pass::after_error::<K>), stop).await;
+}
+
+/// Watches the objects of a kind and runs passes over them until `stop` completes. `begin` sees the store before anything is in it.
+async fn work<K, F>(
+    state: &Arc<State>,
+    (kind, scope): (&'static str, Option<String>),
+    begin: impl FnOnce(&Store<K>),
+    (pass, after_error): (
+        impl FnMut(Arc<K>, Arc<State>) -> BoxFuture<'static, Result<Action, Error>>,
+        impl Fn(Arc<K>, &Error, Arc<State>) -> Action,
+    ),
+    stop: Shared<F>,
+) where
+    K: Object + 'static,
+    F: Future<Output = ()> + Send + Sync + 'static,
+    F::Output: Clone + Send + Sync,
+{
+    let receiver = state.register(kind, scope.clone());
+    let (store, requests) = watched::<K>(state, kind, scope.as_deref());
+    begin(&store);
     let queue = stream::select(requests, wake_ups::<K>(receiver)).take_until(stop);
-    applier(
-        |object: Arc<K>, state: Arc<State>| apart(pass::reconcile::<K>(object, state)),
-        pass::after_error::<K>,
-        state,
-        store,
-        queue,
-        Config::default().concurrency(CONCURRENCY).debounce(DEBOUNCE),
-    )
-    .for_each(|result| async move {
-        if let Err(error) = result {
-            tracing::debug!(%error, kind = K::KIND, "the controller reports");
-        }
-    })
-    .await;
+    let config = Config::default().concurrency(CONCURRENCY).debounce(DEBOUNCE);
+    applier(pass, after_error, Arc::clone(state), store, queue, config)
+        .for_each(|result| async move {
+            if let Err(error) = result {
+                tracing::debug!(%error, kind, "the controller reports");
+            }
+        })
+        .await;
 }
 
 /// Objects of one kind that connect by an Account.
@@ -191,23 +248,8 @@ where
     F: Future<Output = ()> + Send + Sync + 'static,
     F::Output: Clone + Send + Sync,
 {
-    let receiver = state.register(accounts::KIND, scope.clone());
-    let (store, requests) = watched::<Account>(&state.context.client, scope.as_deref());
-    let queue = stream::select(requests, wake_ups::<Account>(receiver)).take_until(stop);
-    applier(
-        |account: Arc<Account>, state: Arc<State>| apart(accounts::reconcile(account, state)),
-        accounts::after_error,
-        state,
-        store,
-        queue,
-        Config::default().concurrency(CONCURRENCY).debounce(DEBOUNCE),
-    )
-    .for_each(|result| async move {
-        if let Err(error) = result {
-            tracing::debug!(%error, kind = accounts::KIND, "the controller reports");
-        }
-    })
-    .await;
+    let pass = |account: Arc<Account>, state: Arc<State>| apart(accounts::reconcile(account, state));
+    work(&state, (accounts::KIND, scope), |_| (), (pass, accounts::after_error), stop).await;
 }
 
 /// Watches what connections are made from. Contents stay at the API server until somebody needs them.
@@ -248,27 +290,23 @@ async fn changes<K>(
 ) where
     K: Resource<DynamicType = ()> + Send + 'static,
 {
-    let mut versions: HashMap<Dependency, String> = HashMap::new();
+    let mut versions = Versions::<Dependency>::default();
     while let Some(event) = events.next().await {
-        let (object, gone) = match event {
-            Ok(Event::Apply(object) | Event::InitApply(object)) => (object, false),
-            Ok(Event::Delete(object)) => (object, true),
-            Ok(Event::Init | Event::InitDone) => continue,
-            Err(error) => {
-                tracing::debug!(%error, "a watch is made again");
-                continue;
+        let named = |object: &K| dependency(&object.namespace().unwrap_or_default(), &object.name_any());
+        match event {
+            Ok(Event::Apply(object) | Event::InitApply(object)) => {
+                if versions.shown(named(&object), &version(&object)) {
+                    state.changed(&named(&object));
+                }
             }
-        };
-        let changed = dependency(&object.namespace().unwrap_or_default(), &object.name_any());
-        if gone {
-            versions.remove(&changed);
-        } else {
-            let version = version(&object).unwrap_or_default();
-            if versions.insert(changed.clone(), version.clone()) == Some(version) {
-                continue;
+            Ok(Event::Delete(object)) => {
+                versions.gone(&named(&object));
+                state.changed(&named(&object));
             }
+            Ok(Event::Init) => versions.begin(),
+            Ok(Event::InitDone) => versions.complete().iter().for_each(|gone| state.changed(gone)),
+            Err(error) => tracing::debug!(%error, "a watch is made again"),
         }
-        state.changed(&changed);
     }
 }
 

@@ -21,3 +21,4 @@ pub mod problem;
 pub mod removal;
 pub mod report;
 pub mod state;
+pub mod versions;

@@ -254,9 +254,7 @@ impl<K: Asset> Pass<'_, K> {
     /// The status as it was last written.
     #[must_use]
     pub fn status(&self) -> K::Status {
-        let remembered =
-            self.state.memory(&self.uid).status.and_then(|value| serde_json::from_value(value).ok());
-        remembered.or_else(|| self.object.status().cloned()).unwrap_or_default()
+        self.state.memory(&self.uid).status().or_else(|| self.object.status().cloned()).unwrap_or_default()
     }
 
     /// Names on the server.
@@ -442,8 +440,7 @@ impl<K: Asset> Pass<'_, K> {
         }
         let writer = &self.state.context.writer;
         writer.status_of::<K>(&self.key.namespace, &self.key.name, FIELD_MANAGER, status).await?;
-        let value = serde_json::to_value(status).ok();
-        self.state.remember(&self.uid, |memory| memory.status = value);
+        self.state.remember(&self.uid, |memory| memory.wrote(status));
         Ok(())
     }
 

@@ -9,6 +9,8 @@ use k8s_openapi::api::core::v1::{Namespace, ObjectReference};
 use kube::Api;
 use kube::runtime::events::{Event, Recorder, Reporter};
 use parking_lot::Mutex;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 use sha2::{Digest, Sha256};
 use tokio::sync::{OnceCell, mpsc};
 
@@ -37,12 +39,25 @@ const NUMBERS_PER_SECOND: f64 = 2.0;
 /// What is remembered about an object between passes.
 #[derive(Clone, Debug, Default)]
 pub struct Memory {
-    /// The status as it was last written, which a watch may not have brought yet.
-    pub status: Option<serde_json::Value>,
+    /// The status as it was last written, which a watch may not have brought yet. As text: a tree takes many times as much.
+    status: Option<Box<str>>,
     /// What a server left as it was although it took an update, and for which configuration that holds.
     pub kept: Vec<Change>,
     /// Hash of that configuration.
     pub kept_for: String,
+}
+
+impl Memory {
+    /// The status as it was last written.
+    #[must_use]
+    pub fn status<S: DeserializeOwned>(&self) -> Option<S> {
+        serde_json::from_str(self.status.as_deref()?).ok()
+    }
+
+    /// Notes a status that was written.
+    pub fn wrote(&mut self, status: &impl Serialize) {
+        self.status = serde_json::to_string(status).ok().map(Into::into);
+    }
 }
 
 /// Lists objects that use an Account, as `Kind namespace/name`.
@@ -221,6 +236,11 @@ impl State {
             memories.clear();
         }
         change(memories.entry(uid.to_owned()).or_default());
+    }
+
+    /// Forgets one that is gone and has a successor of its name.
+    pub fn forget_status(&self, uid: &str) {
+        self.memories.lock().remove(uid);
     }
 
     /// Forgets an object that is gone.

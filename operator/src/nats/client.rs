@@ -16,8 +16,10 @@ use tokio::net::TcpStream;
 use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 
+use super::document;
+
 /// Longest protocol line taken from a server; an INFO with many addresses is the longest there is.
-const LINE_LENGTH_MAX: u64 = 256 * 1024;
+pub(super) const LINE_LENGTH_MAX: u64 = 256 * 1024;
 /// Largest message taken from a server.
 pub(super) const MESSAGE_LENGTH_MAX: usize = 8 * 1024 * 1024;
 /// How long a server that speaks plainly may take to say INFO before the handshake is tried first.
@@ -312,7 +314,7 @@ pub(super) async fn read_info<S: AsyncRead + Unpin>(stream: &mut BufReader<S>) -
 
 pub(super) fn parse_info(line: &str) -> Result<Info, Error> {
     match line.strip_prefix("INFO ") {
-        Some(document) => Ok(serde_json::from_str(document)?),
+        Some(document) => Ok(document::parse(document.as_bytes())?),
         None => Err(unexpected(line)),
     }
 }

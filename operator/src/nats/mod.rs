@@ -2,6 +2,7 @@
 
 pub mod address;
 pub mod client;
+pub mod document;
 pub mod login;
 pub mod session;
 pub mod system;

@@ -5,6 +5,7 @@ use tokio::net::TcpListener;
 use tokio::sync::mpsc;
 
 use super::*;
+use crate::nats::client::LINE_LENGTH_MAX;
 use crate::nats::trust;
 
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -182,6 +183,31 @@ async fn sizes_above_the_bound_and_lines_without_end_break_the_connection() {
         let (session, _told) = session(port);
         let error = session.request("a", b"", PATIENCE).await.unwrap_err();
         assert!(matches!(error, Error::Unreachable(_)), "{answer}: {error}");
+    }
+}
+
+#[tokio::test]
+async fn a_message_is_taken_up_to_its_bound_and_not_one_byte_larger() {
+    for (size, taken) in [(MESSAGE_LENGTH_MAX, true), (MESSAGE_LENGTH_MAX + 1, false)] {
+        let answer = format!("MSG REPLY 1 {size}\r\n{}\r\n", "x".repeat(size));
+        let script: Script = Box::leak(Box::new([LOGIN, ("PUB", &*Box::leak(answer.into_boxed_str()))]));
+        let (port, _lines) = serve(INFO, script).await;
+        let (session, _told) = session(port);
+        match session.request("a", b"", PATIENCE).await {
+            Ok(payload) => assert!(taken && payload.len() == size, "{size}"),
+            Err(error) => assert!(!taken && matches!(error, Error::Unreachable(_)), "{size}: {error}"),
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_line_is_taken_up_to_its_bound_and_not_one_byte_longer() {
+    for (more, taken) in [(0, true), (1, false)] {
+        let rest = usize::try_from(LINE_LENGTH_MAX).unwrap() - "INFO {\"nonce\":\"\"}\r\n".len() + more;
+        let info = format!("INFO {{\"nonce\":\"{}\"}}\r\n", "x".repeat(rest));
+        let (port, _lines) = serve(Box::leak(info.into_boxed_str()), &[LOGIN]).await;
+        let (session, _told) = session(port);
+        assert_eq!(session.server().await.is_ok(), taken, "{more} more");
     }
 }
 

@@ -5,6 +5,7 @@ use api::monitor::{ConnInfo, Connz, ConnzOptions, Empty, HealthStatus, Jsz, Varz
 use serde::de::DeserializeOwned;
 
 use super::client::{Connection, Error, Target};
+use super::document;
 use crate::cluster::render::{HASH_KEY, INBOX_PREFIX};
 
 /// Pages of connections that are asked for at most: some 65,000 connections.
@@ -159,7 +160,7 @@ async fn ask_with<T: Default + DeserializeOwned>(
 ) -> Result<ServerApiResponse<T>, Error> {
     let subject = format!("$SYS.REQ.SERVER.{}.{what}", connection.server_id());
     let bytes = connection.request(&subject, request).await?;
-    let answer: ServerApiResponse<T> = serde_json::from_slice(&bytes)?;
+    let answer: ServerApiResponse<T> = document::parse(&bytes)?;
     match answer.error {
         Some(error) => Err(Error::Refused(error.description)),
         None => Ok(answer),

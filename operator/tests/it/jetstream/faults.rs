@@ -1,7 +1,7 @@
 //! What may go wrong on the way: nothing is lost, and nothing is stuck.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use ::crd::jetstream::{Account, Consumer, KeyValue, Stream};
 use k8s_openapi::api::core::v1::{Namespace, Secret};
@@ -9,6 +9,7 @@ use kube::Api;
 use kube::api::DeleteParams;
 use operator::apply::Failpoint;
 use operator::context::Context;
+use operator::leader::Elector;
 use operator::metrics::Metrics;
 use serde_json::json;
 
@@ -23,7 +24,7 @@ async fn a_broker_that_was_away_finds_everything_as_it_should_be() {
     let mut world = World::empty().await;
     account(&world, "main", &broker).await;
     let context = context(&world.namespace, None).await;
-    let metrics = context.metrics.clone();
+    let (metrics, failures) = (context.metrics.clone(), Arc::clone(&context));
     world.run_operator(context);
     apply::<Stream>(&world, "s", stream("s", json!({}))).await.unwrap();
     until_ready::<Stream>(&world, "s").await;
@@ -39,9 +40,19 @@ async fn a_broker_that_was_away_finds_everything_as_it_should_be() {
     // It does not get used to it: however long this goes on, the next try comes. How late at most is a matter of `pass::waiting`
     // and `session::pause_after`, which have tests of their own.
     until("further tries", async || (passes() >= before + 5).then_some(())).await;
+    // As many failures as ten minutes bring about and more: by themselves they would look again after up to a minute.
+    for name in ["Stream", "Consumer"].into_iter().zip(["s", "c"]) {
+        let label = format!("{} {}/{}", name.0, world.namespace, name.1);
+        while failures.backoff(&label) < Duration::from_secs(60) {}
+    }
+    let slow = passes();
+    until("tries at their slowest", async || (passes() > slow).then_some(())).await;
     broker.run().await;
+    let back = Instant::now();
     until_ready::<Stream>(&world, "s").await;
     until_ready::<Consumer>(&world, "c").await;
+    // The connection is tried again every five seconds at the slowest, and tells those who wait for it.
+    assert!(back.elapsed() < Duration::from_secs(20), "{:?}", back.elapsed());
     assert_eq!(broker.person("a").js().stream("s").await.unwrap().unwrap().config.max_msgs, 5);
 }
 
@@ -164,6 +175,55 @@ async fn an_api_server_that_was_away_finds_everything_as_it_should_be() {
     until("the stream to be back", async || person.js().stream("lost").await.unwrap()).await;
     assert_eq!(person.js().stream("edited").await.unwrap().unwrap().config.max_msgs, 5);
     assert_eq!(person.js().account().await.unwrap().streams, 3);
+}
+
+#[tokio::test]
+async fn an_operator_that_loses_its_lease_while_it_writes_is_followed_by_one_that_finishes() {
+    const STREAMS: usize = 24;
+    let broker = Broker::start().await;
+    let mut world = World::empty().await;
+    account(&world, "main", &broker).await;
+    let (client, gate) = apiserver::operator_behind_a_gate().await;
+    let mut first = Elector::new(client.clone(), &world.namespace, "first", None);
+    first.acquire().await;
+    world.run_operator(Arc::new(Context::new(
+        client,
+        settings(&world.namespace),
+        Metrics::new().unwrap(),
+        None,
+    )));
+    let mut first_leads = tokio::spawn(async move { first.hold().await });
+    let mut beside = World::beside(&world).await;
+    let mut second = Elector::new(apiserver::operator().await, &world.namespace, "second", None);
+
+    let person = broker.person("a");
+    let made = async || usize::try_from(person.js().account().await.unwrap().streams).unwrap();
+    for number in 0..STREAMS {
+        let name = format!("s{number}");
+        apply::<Stream>(&world, &name, stream(&name, json!({}))).await.unwrap();
+        if number == STREAMS / 2 {
+            until("the first to be at work", async || (made().await > 0).then_some(())).await;
+            gate.shut();
+        }
+    }
+    // The first still has its connection to the broker. It writes nothing there that it cannot look up before.
+    let before = made().await;
+    tokio::time::timeout(Duration::from_secs(60), second.acquire()).await.unwrap();
+    assert!(first_leads.is_finished(), "two leaders");
+    (&mut first_leads).await.unwrap();
+    assert!(made().await <= before + 1, "{} streams, {before} before", made().await);
+    // Who lost the lease ends; that it is slow to does no harm.
+    beside.start_operator().await;
+    gate.open();
+    for number in 0..STREAMS {
+        until_ready::<Stream>(&beside, &format!("s{number}")).await;
+    }
+    assert_eq!(made().await, STREAMS);
+    world.kill_operator();
+    for number in 0..STREAMS {
+        super::delete::<Stream>(&beside, &format!("s{number}")).await;
+    }
+    assert_eq!(made().await, 0);
 }
 
 /// All orders of so many things.

@@ -1,9 +1,11 @@
 //! Streams, consumers and buckets: a real API server, a real broker, and the operator between them with its own rights.
 
 mod faults;
+mod killed;
 mod lifecycle;
 mod nack;
 mod policies;
+mod restart;
 mod scale;
 mod security;
 
@@ -108,6 +110,16 @@ pub(crate) async fn until_says<K: Asset>(
 
 pub(crate) async fn until_ready<K: Asset>(world: &World, name: &str) -> K {
     until_says(world, name, ("Ready", "True", "Ready")).await
+}
+
+/// Waits until an Account was logged in to.
+pub(crate) async fn until_account(world: &World, name: &str) {
+    until("the Account to be ready", async || {
+        let account = world.api::<Account>().get(name).await.unwrap();
+        let conditions = account.status?.report.conditions;
+        conditions::find(&conditions, "Ready").filter(|ready| ready.status == "True").map(|_| ())
+    })
+    .await;
 }
 
 /// The message of a condition.

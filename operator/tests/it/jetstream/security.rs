@@ -242,16 +242,50 @@ async fn answers_of_a_hostile_server_cost_a_pass_and_nothing_else() {
         assert!(!told.contains("secret-"), "{told}");
         assert!(object.status.unwrap().created.is_none());
     }
-    // Deeply nested documents end in an error as well.
-    let deep = format!("MSG REPLY 1 {}\r\n{}\r\n", 200_000, "[".repeat(200_000));
-    let answers: &'static [(&'static str, &'static str)] =
-        Box::leak(Box::new([("PING", "PONG\r\n"), ("PUB", &*Box::leak(deep.into_boxed_str()))]));
-    let (url, _said) = listener(answers).await;
-    apply::<Stream>(&world, "deep", json!({ "name": "deep", "servers": [url] })).await.unwrap();
-    until_says::<Stream>(&world, "deep", ("Ready", "False", "Errored")).await;
     // Others do not notice.
     apply::<Stream>(&world, "fine", stream("fine", json!({}))).await.unwrap();
     until_ready::<Stream>(&world, "fine").await;
+}
+
+/// Answers of a server of somebody's own, with one of so many bytes and levels to the first question.
+fn answering(bytes: usize, levels: usize) -> &'static [(&'static str, &'static str)] {
+    const FACTS: &str = r#"{"memory":0,"storage":0,"streams":0,"consumers":0,"api":{"level":4},"limits":{}"#;
+    let nested = format!("{}{}", "[".repeat(levels - 1), "]".repeat(levels - 1));
+    let start = format!(r#"{FACTS},"nested":{nested},"text":""#);
+    let body = format!(r#"{start}{}"}}"#, "x".repeat(bytes - start.len() - 2));
+    assert_eq!(body.len(), bytes);
+    let answer = |body: &str| -> &'static str {
+        Box::leak(format!("MSG REPLY 1 {}\r\n{body}\r\n", body.len()).into_boxed_str())
+    };
+    let refused = r#"{"error":{"code":400,"err_code":10052,"description":"reached the second question"}}"#;
+    let answers = [("PING", "PONG\r\n"), ("API.INFO", answer(&body)), ("PUB", answer(refused))];
+    Box::leak(Box::new(answers))
+}
+
+#[tokio::test]
+async fn answers_are_taken_up_to_their_bounds_and_not_one_beyond() {
+    const BYTES_MAX: usize = 8 * 1024 * 1024;
+    const LEVELS_MAX: usize = 64;
+    let mut world = World::empty().await;
+    world.start_operator().await;
+    for (number, (bytes, levels, taken)) in [
+        (BYTES_MAX, LEVELS_MAX, true),
+        (BYTES_MAX + 1, 1, false),
+        (1_000, LEVELS_MAX, true),
+        (1_000, LEVELS_MAX + 1, false),
+        (400_000, 100_000, false),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let (url, _said) = listener(answering(bytes, levels)).await;
+        let name = format!("h{number}");
+        let spec = json!({ "name": name, "servers": [url], "requestTimeout": "20s" });
+        apply::<Stream>(&world, &name, spec).await.unwrap();
+        let object: Stream = until_says(&world, &name, ("Ready", "False", "Errored")).await;
+        let text = message(&object, "Ready");
+        assert_eq!(text.contains("reached the second question"), taken, "{bytes} {levels}: {text}");
+    }
 }
 
 #[tokio::test]

@@ -1,6 +1,7 @@
-//! One API server for the whole test binary.
+//! One API server for the whole test binary, and others of their own for tests that end or fill theirs.
 
 use std::io::{BufRead, BufReader};
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -13,6 +14,8 @@ use kube::client::{Body, ClientBuilder};
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Api, Client, Config, CustomResourceExt};
 use tempfile::TempDir;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
 
 use super::gate::Gate;
 use super::until;
@@ -24,46 +27,135 @@ const CONTROLLERS: &str = "statefulset,garbage-collector-controller,disruption,n
 
 static SERVER: OnceLock<Apiserver> = OnceLock::new();
 
-struct Apiserver {
+/// An API server with its etcd and controllers.
+pub(crate) struct Apiserver {
     kubeconfig: Kubeconfig,
-    // Both live as long as the test binary; the server ends when its standard input does.
-    _process: Child,
-    _folder: TempDir,
+    // The server ends when its standard input does, with the test binary at the latest.
+    process: Child,
+    folder: TempDir,
 }
 
-fn start() -> Apiserver {
+impl Apiserver {
+    /// A server without data.
+    pub(crate) async fn start() -> Self {
+        tokio::task::spawn_blocking(start).await.unwrap()
+    }
+
+    /// Kills API server, etcd and controllers at once.
+    pub(crate) fn kill(&mut self) {
+        self.process.kill().unwrap();
+        self.process.wait().unwrap();
+    }
+
+    /// Starts the server again with all that it had: data, certificates, ports.
+    pub(crate) async fn restart(&mut self) {
+        let folder = self.folder.path().to_owned();
+        let (process, _) = tokio::task::spawn_blocking(move || run(&folder, &["-keep"])).await.unwrap();
+        self.process = process;
+    }
+
+    /// Makes etcd forget all revisions but the newest, so that nobody can go on from an older one.
+    pub(crate) async fn compact(&self, revision: &str) {
+        let ports = std::fs::read_to_string(self.folder.path().join("ports")).unwrap();
+        let etcd: u16 = ports.split(' ').nth(1).unwrap().parse().unwrap();
+        let body = format!(r#"{{"revision":"{revision}","physical":true}}"#);
+        let request = format!(
+            "POST /v3/kv/compaction HTTP/1.1\r\nHost: etcd\r\nConnection: close\r\nContent-Length: {}\r\n\r\n{body}",
+            body.len()
+        );
+        let mut socket = TcpStream::connect(("127.0.0.1", etcd)).await.unwrap();
+        socket.write_all(request.as_bytes()).await.unwrap();
+        let mut answer = String::new();
+        socket.read_to_string(&mut answer).await.unwrap();
+        assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+    }
+
+    async fn config(&self) -> Config {
+        let options = KubeConfigOptions::default();
+        Config::from_custom_kubeconfig(self.kubeconfig.clone(), &options).await.unwrap()
+    }
+
+    /// A client that may do everything, with the definitions and the operator's rights in place.
+    pub(crate) async fn admin(&self) -> Client {
+        prepared(Client::try_from(self.config().await).unwrap()).await
+    }
+
+    async fn operator_config(&self) -> Config {
+        let mut config = self.config().await;
+        config.auth_info.impersonate = Some(OPERATOR.to_owned());
+        config.auth_info.impersonate_groups = Some(groups());
+        config
+    }
+
+    /// A client with the rights of the operator.
+    pub(crate) async fn operator(&self) -> Client {
+        Client::try_from(self.operator_config().await).unwrap()
+    }
+
+    /// A client with the rights of the operator that reaches the API server through a gate.
+    pub(crate) async fn operator_behind_a_gate(&self) -> (Client, Gate) {
+        let mut config = self.operator_config().await;
+        let gate = Gate::before(config.cluster_url.port_u16().unwrap()).await;
+        config.cluster_url = format!("https://127.0.0.1:{}", gate.port).parse().unwrap();
+        (Client::try_from(config).unwrap(), gate)
+    }
+
+    /// How an operator in a process of its own reaches the API server, with its rights.
+    pub(crate) fn operator_kubeconfig(&self) -> String {
+        let mut kubeconfig = self.kubeconfig.clone();
+        for user in &mut kubeconfig.auth_infos {
+            let info = user.auth_info.as_mut().unwrap();
+            info.impersonate = Some(OPERATOR.to_owned());
+            info.impersonate_groups = Some(groups());
+        }
+        serde_yaml::to_string(&kubeconfig).unwrap()
+    }
+}
+
+/// Runs the program on a folder until it says where its kubeconfig is.
+fn run(folder: &Path, more: &[&str]) -> (Child, String) {
     let Some(program) = std::env::var_os("MYELIN_KUBENODE") else {
         panic!(
             "MYELIN_KUBENODE is not set: these tests need a real API server. `make test` sets it; by hand, \
              MYELIN_KUBENODE=$(testing/kubernetes/build.sh)/kubenode cargo test -p operator"
         );
     };
-    let folder = TempDir::new().unwrap();
     let mut process = Command::new(&program)
         .args(["apiserver", "-watch-stdin", "-controllers", CONTROLLERS, "-dir"])
-        .arg(folder.path())
+        .arg(folder)
+        .args(more)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .spawn()
         .unwrap_or_else(|error| panic!("MYELIN_KUBENODE={}: {error}", program.display()));
     let mut line = String::new();
     BufReader::new(process.stdout.take().unwrap()).read_line(&mut line).unwrap();
-    let kubeconfig = Kubeconfig::read_from(line.trim())
-        .unwrap_or_else(|error| panic!("the API server says {line:?}: {error}"));
-    Apiserver { kubeconfig, _process: process, _folder: folder }
+    (process, line.trim().to_owned())
 }
 
-async fn config() -> Config {
-    let server = match SERVER.get() {
+fn start() -> Apiserver {
+    let folder = TempDir::new().unwrap();
+    let (process, said) = run(folder.path(), &[]);
+    let kubeconfig =
+        Kubeconfig::read_from(&said).unwrap_or_else(|error| panic!("the API server says {said:?}: {error}"));
+    Apiserver { kubeconfig, process, folder }
+}
+
+/// The server that tests share.
+async fn shared() -> &'static Apiserver {
+    match SERVER.get() {
         Some(server) => server,
         None => tokio::task::spawn_blocking(|| SERVER.get_or_init(start)).await.unwrap(),
-    };
-    Config::from_custom_kubeconfig(server.kubeconfig.clone(), &KubeConfigOptions::default()).await.unwrap()
+    }
 }
 
-/// A client that may do everything, with the definitions and the operator's rights in place.
+/// A client for the shared server that may do everything.
 pub(crate) async fn admin() -> Client {
-    let client = Client::try_from(config().await).unwrap();
+    shared().await.admin().await
+}
+
+/// Puts the definitions and the operator's rights in place.
+async fn prepared(client: Client) -> Client {
     let parameters = PatchParams::apply(FIELD_MANAGER).force();
     let definitions: Api<CustomResourceDefinition> = Api::all(client.clone());
     let own = [NatsCluster::crd(), NatsAutoscaler::crd()];
@@ -112,20 +204,17 @@ async fn grant(client: &Client, parameters: &PatchParams) {
     bindings.patch("operator", parameters, &Patch::Apply(&binding)).await.unwrap();
 }
 
-/// A client with the rights of the operator.
+/// A client for the shared server with the rights of the operator.
 pub(crate) async fn operator() -> Client {
-    Client::try_from(operator_config().await).unwrap()
+    shared().await.operator().await
 }
 
-/// A client with the rights of the operator that reaches the API server through a gate.
+/// The same through a gate.
 pub(crate) async fn operator_behind_a_gate() -> (Client, Gate) {
-    let mut config = operator_config().await;
-    let gate = Gate::before(config.cluster_url.port_u16().unwrap()).await;
-    config.cluster_url = format!("https://127.0.0.1:{}", gate.port).parse().unwrap();
-    (Client::try_from(config).unwrap(), gate)
+    shared().await.operator_behind_a_gate().await
 }
 
-/// A client with the rights of the operator, and how many requests it made, those that only wait for news aside.
+/// A client for the shared server with the rights of the operator, and how many requests it made, those that only wait for news aside.
 pub(crate) async fn operator_that_counts() -> (Client, Arc<AtomicUsize>) {
     let requests = Arc::new(AtomicUsize::new(0));
     let counter = Arc::clone(&requests);
@@ -135,28 +224,10 @@ pub(crate) async fn operator_that_counts() -> (Client, Arc<AtomicUsize>) {
         }
         request
     });
-    let client = ClientBuilder::try_from(operator_config().await).unwrap().with_layer(&count).build();
-    (client, requests)
-}
-
-/// How an operator in a process of its own reaches the API server, with its rights. There has to be a client already.
-pub(crate) fn operator_kubeconfig() -> String {
-    let mut kubeconfig = SERVER.get().unwrap().kubeconfig.clone();
-    for user in &mut kubeconfig.auth_infos {
-        let info = user.auth_info.as_mut().unwrap();
-        info.impersonate = Some(OPERATOR.to_owned());
-        info.impersonate_groups = Some(groups());
-    }
-    serde_yaml::to_string(&kubeconfig).unwrap()
+    let config = shared().await.operator_config().await;
+    (ClientBuilder::try_from(config).unwrap().with_layer(&count).build(), requests)
 }
 
 fn groups() -> Vec<String> {
     ["system:serviceaccounts", "system:authenticated"].map(str::to_owned).to_vec()
-}
-
-async fn operator_config() -> Config {
-    let mut config = config().await;
-    config.auth_info.impersonate = Some(OPERATOR.to_owned());
-    config.auth_info.impersonate_groups = Some(groups());
-    config
 }

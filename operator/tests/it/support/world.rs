@@ -67,7 +67,11 @@ pub(crate) async fn context(namespace: &str, failpoint: Option<Arc<Failpoint>>) 
 impl World {
     /// A namespace that admits restricted pods only, and nobody in it.
     pub(crate) async fn empty() -> Self {
-        let client = apiserver::admin().await;
+        Self::on(apiserver::admin().await).await
+    }
+
+    /// The same at the API server that a client leads to.
+    pub(crate) async fn on(client: Client) -> Self {
         let namespace = format!("test-{}", NAMESPACES.fetch_add(1, Ordering::SeqCst));
         let restricted =
             BTreeMap::from([("pod-security.kubernetes.io/enforce".to_owned(), "restricted".to_owned())]);
