@@ -34,8 +34,9 @@ const STALLED_PAUSE: Duration = Duration::from_secs(300);
 const WAITING_PAUSE: Duration = Duration::from_secs(60);
 /// Longest time of a pass.
 const PASS_MAX: Duration = Duration::from_secs(30);
-/// Pause when too many passes over objects of one namespace are under way.
-const CROWDED_PAUSE: Duration = Duration::from_secs(1);
+/// Longest wait for a turn when too many passes over objects of one namespace are under way; whose turn it is is woken, so this is for
+/// wake-ups that were lost.
+const CROWDED_PAUSE: Duration = Duration::from_secs(60);
 /// Pause before the next step when there is one.
 const NEXT_STEP: Duration = Duration::from_millis(200);
 
@@ -121,7 +122,7 @@ async fn run<K: Asset>(object: &K, state: &State) -> Result<Action, Error> {
             return if is_conflict(&error) { Ok(Action::requeue(NEXT_STEP)) } else { Err(error) };
         }
     }
-    let Some(_entered) = state.enter(K::KIND, &pass.key.namespace) else {
+    let Some(_entered) = state.enter(&pass.key) else {
         return Ok(Action::requeue(CROWDED_PAUSE.mul_f64(rand::random_range(0.5..1.5))));
     };
     let mut status = pass.status();

@@ -1,6 +1,6 @@
 //! What all passes share: connections, what depends on what, and memory that may be lost at any time.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -33,6 +33,9 @@ const WAKE_UPS_MAX: usize = 16_384;
 const EVENTS_MAX: usize = 4_096;
 /// Passes of one kind over objects of one namespace at a time.
 const PASSES_PER_NAMESPACE_MAX: usize = 8;
+/// Objects that are woken when a place is free again. A wake-up takes a moment, in which the place would be empty; who comes too late
+/// waits again.
+const WOKEN_PER_PLACE: usize = 3;
 /// Writes of statuses that only have new numbers, in a second.
 const NUMBERS_PER_SECOND: f64 = 2.0;
 
@@ -85,7 +88,15 @@ pub struct State {
     dependants: Mutex<Vec<Dependants>>,
     cluster_id: OnceCell<String>,
     numbers: Mutex<(Instant, f64)>,
-    entered: Mutex<HashMap<(&'static str, String), usize>>,
+    entered: Mutex<HashMap<(&'static str, String), Places>>,
+}
+
+/// Passes of one kind over objects of one namespace: how many are under way, and who waits for its turn.
+#[derive(Default)]
+struct Places {
+    taken: usize,
+    waiting: VecDeque<String>,
+    queued: HashSet<String>,
 }
 
 /// A place that a pass has; given back when it ends.
@@ -96,13 +107,23 @@ pub struct Entered<'a> {
 
 impl Drop for Entered<'_> {
     fn drop(&mut self) {
-        let mut entered = self.state.entered.lock();
-        if let Some(count) = entered.get_mut(&self.place) {
-            *count -= 1;
-            if *count == 0 {
+        let mut next = Vec::new();
+        {
+            let mut entered = self.state.entered.lock();
+            let Some(places) = entered.get_mut(&self.place) else { return };
+            places.taken -= 1;
+            while next.len() < WOKEN_PER_PLACE
+                && let Some(name) = places.waiting.pop_front()
+            {
+                places.queued.remove(&name);
+                let (kind, namespace) = (self.place.0, self.place.1.clone());
+                next.push(ObjectKey { kind, namespace, name });
+            }
+            if places.taken == 0 && places.waiting.is_empty() {
                 entered.remove(&self.place);
             }
         }
+        self.state.wake(next);
     }
 }
 
@@ -205,17 +226,22 @@ impl State {
         (result, resolver.depends)
     }
 
-    /// A place for a pass of a kind over an object of a namespace; `None` when the namespace has as many as it may have. So one
-    /// namespace whose servers answer slowly, or never, does not hold up the others.
+    /// A place for a pass over an object; `None` when its namespace has as many passes of the kind as it may have, and then the object is
+    /// woken when it is its turn. So one namespace whose servers answer slowly, or never, does not hold up the others, and thousands of
+    /// objects do not ask again and again.
     #[must_use]
-    pub fn enter(&self, kind: &'static str, namespace: &str) -> Option<Entered<'_>> {
+    pub fn enter(&self, object: &ObjectKey) -> Option<Entered<'_>> {
+        let place = (object.kind, object.namespace.clone());
         let mut entered = self.entered.lock();
-        let count = entered.entry((kind, namespace.to_owned())).or_insert(0);
-        if *count >= PASSES_PER_NAMESPACE_MAX {
+        let places = entered.entry(place.clone()).or_default();
+        if places.taken >= PASSES_PER_NAMESPACE_MAX {
+            if places.queued.insert(object.name.clone()) {
+                places.waiting.push_back(object.name.clone());
+            }
             return None;
         }
-        *count += 1;
-        Some(Entered { state: self, place: (kind, namespace.to_owned()) })
+        places.taken += 1;
+        Some(Entered { state: self, place })
     }
 
     /// Forgets how objects connect that use a connection: its servers may be elsewhere now.
@@ -334,14 +360,35 @@ mod tests {
         let metrics = crate::metrics::Metrics::new().unwrap();
         let context = Context::new(kube::Client::try_from(config).unwrap(), settings, metrics, None);
         let (state, _told) = State::new(Arc::new(context));
+        let mut woken = state.register("Stream", None);
+        let object = |kind, namespace: &str, name: usize| ObjectKey {
+            kind,
+            namespace: namespace.to_owned(),
+            name: name.to_string(),
+        };
+        let of_a = |name| object("Stream", "a", name);
         let mut places: Vec<_> =
-            (0..PASSES_PER_NAMESPACE_MAX).map(|_| state.enter("Stream", "a").unwrap()).collect();
-        assert!(state.enter("Stream", "a").is_none());
-        assert!(state.enter("Stream", "b").is_some() && state.enter("Consumer", "a").is_some());
+            (0..PASSES_PER_NAMESPACE_MAX).map(|name| state.enter(&of_a(name)).unwrap()).collect();
+        assert!(state.enter(&object("Stream", "b", 0)).is_some());
+        assert!(state.enter(&object("Consumer", "a", 0)).is_some());
+        let late = 100..100 + WOKEN_PER_PLACE + 1;
+        for _ in 0..2 {
+            for name in late.clone() {
+                assert!(state.enter(&of_a(name)).is_none());
+            }
+        }
+        assert!(woken.try_recv().is_err());
+        // In their order, each once however often it came, and no more than may find a place soon.
         places.pop();
-        assert!(state.enter("Stream", "a").is_some());
+        for name in late.clone().take(WOKEN_PER_PLACE) {
+            assert_eq!(woken.try_recv().unwrap(), of_a(name));
+        }
+        assert!(woken.try_recv().is_err());
+        places.push(state.enter(&of_a(late.start)).unwrap());
+        places.pop();
+        assert_eq!(woken.try_recv().unwrap(), of_a(late.end - 1));
         drop(places);
-        assert!(state.entered.lock().is_empty());
+        assert!(woken.try_recv().is_err() && state.entered.lock().is_empty());
     }
 
     #[test]
