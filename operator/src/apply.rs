@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use k8s_openapi::NamespaceResourceScope;
 use k8s_openapi::api::apps::v1::StatefulSet;
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod};
+use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::APIService;
 use kube::api::{DeleteParams, ObjectMeta, Patch, PatchParams, PostParams, Preconditions, PropagationPolicy};
 use kube::{Api, Client, Resource, ResourceExt};
 use serde::Serialize;
@@ -101,6 +102,16 @@ impl Writer {
         let parameters =
             PostParams { field_manager: Some(FIELD_MANAGER.to_owned()), ..PostParams::default() };
         Ok(self.api(namespace).create(&parameters, object).await?)
+    }
+
+    /// Changes an APIService that leads to us.
+    pub async fn api_service(&self, name: &str, change: &serde_json::Value) -> Result<(), Error> {
+        self.pass()?;
+        let services: Api<APIService> = Api::all(self.client.clone());
+        let parameters =
+            PatchParams { field_manager: Some(FIELD_MANAGER.to_owned()), ..PatchParams::default() };
+        services.patch(name, &parameters, &Patch::Merge(change)).await?;
+        Ok(())
     }
 
     /// Refuses to take over an object that another controller owns, or that carries no mark of this cluster.

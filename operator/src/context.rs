@@ -9,6 +9,7 @@ use kube::runtime::events::{Recorder, Reporter};
 use parking_lot::Mutex;
 
 use crate::apply::{Failpoint, Writer};
+use crate::autoscaler::read::Sessions;
 use crate::cluster::credentials::Hasher;
 use crate::metrics::Metrics;
 use crate::settings::Settings;
@@ -30,6 +31,8 @@ pub struct Context {
     pub metrics: Metrics,
     /// Password hashes already computed.
     pub hasher: Arc<Hasher>,
+    /// Connections to what work is judged by.
+    pub sources: Sessions,
     failures: Mutex<HashMap<String, u32>>,
 }
 
@@ -51,6 +54,7 @@ impl Context {
             settings,
             metrics,
             hasher: Arc::default(),
+            sources: Sessions::default(),
             failures: Mutex::default(),
         }
     }

@@ -9,6 +9,7 @@ pub mod cluster;
 pub mod context;
 pub mod error;
 pub mod events;
+pub mod external_metrics;
 pub mod jetstream;
 pub mod leader;
 pub mod metrics;

@@ -13,7 +13,7 @@ use operator::context::Context;
 use operator::leader::Elector;
 use operator::metrics::Metrics;
 use operator::settings::{self, Command, Settings};
-use operator::{autoscaler, jetstream, telemetry, uninstall};
+use operator::{autoscaler, external_metrics, jetstream, telemetry, uninstall};
 use tokio::signal::unix::{SignalKind, signal};
 
 /// Pause between attempts to reach the API server at the start.
@@ -67,29 +67,31 @@ async fn operate(settings: Settings) -> anyhow::Result<ExitCode> {
         () = reach(&client) => {}
         () = stop.clone() => return Ok(ExitCode::SUCCESS),
     }
+    let context = Arc::new(Context::new(client.clone(), settings, metrics, None));
+    let settings = &context.settings;
+    // Values can be read by all replicas, whoever leads.
+    if let Some(address) = settings.external_metrics_addr {
+        let address = external_metrics::start(Arc::clone(&context), address).await?;
+        tracing::info!(%address, "serving external metrics");
+    }
     // A standby is ready too, or a rolling update of the operator would wait for ever.
     ready.store(true, Ordering::Relaxed);
 
     if !settings.leader_elect {
-        metrics.leader.set(1);
-        controllers(Arc::new(Context::new(client, settings, metrics, None)), stop).await;
+        context.metrics.leader.set(1);
+        controllers(Arc::clone(&context), stop).await;
         return Ok(ExitCode::SUCCESS);
     }
-    let mut elector = Elector::new(
-        client.clone(),
-        &settings.pod_namespace,
-        &settings.pod_name,
-        settings.pod_uid.as_deref(),
-    );
+    let mut elector =
+        Elector::new(client, &settings.pod_namespace, &settings.pod_name, settings.pod_uid.as_deref());
     tokio::select! {
         () = elector.acquire() => {}
         () = stop.clone() => return Ok(ExitCode::SUCCESS),
     }
     tracing::info!("leading");
-    metrics.leader.set(1);
-    let context = Arc::new(Context::new(client, settings, metrics, None));
+    context.metrics.leader.set(1);
     let lost = tokio::select! {
-        () = controllers(context, stop) => false,
+        () = controllers(Arc::clone(&context), stop) => false,
         () = elector.hold() => true,
     };
     if lost {

@@ -26,6 +26,10 @@ pub struct Settings {
     pub controller_class: String,
     /// Where metrics and health are served.
     pub metrics_addr: SocketAddr,
+    /// Where external metrics are served; nowhere when unset.
+    pub external_metrics_addr: Option<SocketAddr>,
+    /// Name of the Service that leads there, and of the Secret with its certificate, in the namespace of this pod.
+    pub external_metrics_service: String,
     /// Whether to wait for the lease before working.
     pub leader_elect: bool,
     /// DNS domain of the Kubernetes cluster.
@@ -103,6 +107,8 @@ impl Settings {
             nats_image: format!("myelin/broker:{}", env!("CARGO_PKG_VERSION")),
             controller_class: String::new(),
             metrics_addr: SocketAddr::from(([0, 0, 0, 0], 9090)),
+            external_metrics_addr: None,
+            external_metrics_service: "myelin-external-metrics".to_owned(),
             leader_elect: false,
             cluster_domain: "cluster.local".to_owned(),
             log_level: "info".to_owned(),
@@ -130,6 +136,10 @@ impl Settings {
             "--nats-image" => self.nats_image = value,
             "--controller-class" => self.controller_class = value,
             "--metrics-addr" => self.metrics_addr = parsed(name, &value, "an address such as 0.0.0.0:9090")?,
+            "--external-metrics-addr" => {
+                self.external_metrics_addr = Some(parsed(name, &value, "an address such as 0.0.0.0:6443")?);
+            }
+            "--external-metrics-service" => self.external_metrics_service = value,
             "--leader-elect" => self.leader_elect = parsed(name, &value, "true or false")?,
             "--cluster-domain" => self.cluster_domain = value,
             "--log-level" => self.log_level = value,
@@ -267,6 +277,14 @@ mod tests {
         assert!(settings.leader_elect);
         assert_eq!(settings.metrics_addr.port(), 1);
         assert_eq!(settings.pod_name, "pod-1");
+        assert_eq!(settings.external_metrics_addr, None, "off unless it is asked for");
+        let Ok(Command::Run(settings)) =
+            read("--external-metrics-addr=0.0.0.0:6443 --external-metrics-service=m")
+        else {
+            panic!("a run was asked for");
+        };
+        assert_eq!(settings.external_metrics_addr.map(|address| address.port()), Some(6443));
+        assert_eq!(settings.external_metrics_service, "m");
     }
 
     #[test]

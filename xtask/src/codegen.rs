@@ -114,15 +114,18 @@ fn chart_definition(mut definition: Value, switch: Option<&str>) -> Result<Strin
     })
 }
 
-/// The access rules as two named templates.
+/// The access rules as named templates.
 fn rules() -> Result<String> {
     let mut text = String::from(
         "{{- /* Written by `cargo run -p xtask -- codegen` from crates/crd. Change it there. */ -}}\n",
     );
-    for (name, access) in
-        [("operator.rules.watched", rbac::WATCHED), ("operator.rules.own", rbac::OWN_NAMESPACE)]
-    {
-        let rules = yaml(&serde_yaml::to_value(rbac::rules(access))?)?;
+    for (name, rules) in [
+        ("operator.rules.watched", rbac::rules(rbac::WATCHED)),
+        ("operator.rules.own", rbac::rules(rbac::OWN_NAMESPACE)),
+        ("operator.rules.externalMetrics", rbac::external_metrics()),
+        ("operator.rules.externalMetricsReader", rbac::rules(rbac::EXTERNAL_METRICS_READER)),
+    ] {
+        let rules = yaml(&serde_yaml::to_value(rules)?)?;
         text.push_str(&format!("{{{{- define \"{name}\" -}}}}\n{rules}{{{{- end -}}}}\n"));
     }
     Ok(text)

@@ -174,3 +174,32 @@
   verbs:
   - get
 {{- end -}}
+{{- define "operator.rules.externalMetrics" -}}
+- apiGroups:
+  - authorization.k8s.io
+  resources:
+  - subjectaccessreviews
+  verbs:
+  - create
+- apiGroups:
+  - apiregistration.k8s.io
+  resourceNames:
+  - v1beta1.external.metrics.k8s.io
+  resources:
+  - apiservices
+  verbs:
+  - get
+  - patch
+{{- end -}}
+{{- define "operator.rules.externalMetricsReader" -}}
+- apiGroups:
+  - external.metrics.k8s.io
+  resources:
+  - nats_consumer_ack_pending
+  - nats_consumer_pending
+  - nats_queue_group_pending_bytes
+  - nats_service_utilisation
+  - nats_stream_messages
+  verbs:
+  - list
+{{- end -}}

@@ -91,6 +91,41 @@ pub const OWN_NAMESPACE: &[Access] = &[
     Access { group: "", resources: &["namespaces"], verbs: &["get"] },
 ];
 
+/// Needed besides where external metrics are served: to ask what a caller may read. How the API server is known is read by a role of its own
+/// in `kube-system`, and the certificate lies in a Secret of the operator's namespace, which [`WATCHED`] covers.
+pub const EXTERNAL_METRICS: &[Access] =
+    &[Access { group: "authorization.k8s.io", resources: &["subjectaccessreviews"], verbs: &["create"] }];
+
+/// Needed there for [`EXTERNAL_METRICS_SERVICE`] and for no other: who writes into any could answer for any API group.
+pub const EXTERNAL_METRICS_AGGREGATION: &[Access] =
+    &[Access { group: "apiregistration.k8s.io", resources: &["apiservices"], verbs: &["get", "patch"] }];
+
+/// The APIService by which the API server passes questions for external metrics on.
+pub const EXTERNAL_METRICS_SERVICE: &str = "v1beta1.external.metrics.k8s.io";
+
+/// What the controller of HorizontalPodAutoscalers gets: each external metric there is. A question without a name of an object lists.
+pub const EXTERNAL_METRICS_READER: &[Access] = &[Access {
+    group: "external.metrics.k8s.io",
+    resources: &[
+        "nats_consumer_ack_pending",
+        "nats_consumer_pending",
+        "nats_queue_group_pending_bytes",
+        "nats_service_utilisation",
+        "nats_stream_messages",
+    ],
+    verbs: &["list"],
+}];
+
+/// All rules for external metrics.
+#[must_use]
+pub fn external_metrics() -> Vec<PolicyRule> {
+    let mut aggregation = rules(EXTERNAL_METRICS_AGGREGATION);
+    for rule in &mut aggregation {
+        rule.resource_names = Some(vec![EXTERNAL_METRICS_SERVICE.to_owned()]);
+    }
+    [rules(EXTERNAL_METRICS), aggregation].concat()
+}
+
 /// Rules as Kubernetes writes them.
 #[must_use]
 pub fn rules(access: &[Access]) -> Vec<PolicyRule> {
@@ -112,7 +147,7 @@ mod tests {
 
     #[test]
     fn nothing_is_granted_by_wildcard_or_beyond_need() {
-        for entry in WATCHED.iter().chain(OWN_NAMESPACE) {
+        for entry in [WATCHED, OWN_NAMESPACE, EXTERNAL_METRICS, EXTERNAL_METRICS_AGGREGATION].concat() {
             for word in entry.resources.iter().chain(entry.verbs).chain([&entry.group]) {
                 assert!(!word.contains('*'), "{entry:?}");
                 assert!(!["pods/exec", "escalate", "bind", "impersonate"].contains(word), "{entry:?}");
@@ -125,5 +160,19 @@ mod tests {
         let rules = rules(WATCHED);
         assert_eq!(rules.len(), WATCHED.len());
         assert!(rules.iter().all(|rule| rule.api_groups.as_ref().is_some_and(|groups| groups.len() == 1)));
+    }
+
+    #[test]
+    fn of_all_api_services_one_may_be_written() {
+        let rules = external_metrics();
+        let aggregation: Vec<_> = rules
+            .iter()
+            .filter(|rule| rule.resources.iter().flatten().any(|name| name == "apiservices"))
+            .collect();
+        assert_eq!(aggregation.len(), 1);
+        assert_eq!(
+            aggregation[0].resource_names.as_deref(),
+            Some(&[EXTERNAL_METRICS_SERVICE.to_owned()][..])
+        );
     }
 }

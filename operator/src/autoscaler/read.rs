@@ -115,13 +115,12 @@ impl Listener for Deaf {
 /// When it is not known what the source would say.
 pub async fn read(
     context: &Context,
-    sessions: &Sessions,
     namespace: &str,
     source: &Source,
     link: &mut Option<Link>,
 ) -> Result<Sample, Problem> {
     if link.as_ref().is_none_or(|link| link.at().elapsed() >= LINK_AGE_MAX) {
-        let fresh = Box::pin(reach(context, sessions, namespace, source)).await?;
+        let fresh = Box::pin(reach(context, namespace, source)).await?;
         *link = Some(fresh);
     }
     let Some(usable) = link.as_ref() else {
@@ -136,12 +135,7 @@ pub async fn read(
 }
 
 /// Finds out how a source is reached. A connection stays when everything about it is still so.
-async fn reach(
-    context: &Context,
-    sessions: &Sessions,
-    namespace: &str,
-    source: &Source,
-) -> Result<Link, Problem> {
+async fn reach(context: &Context, namespace: &str, source: &Source) -> Result<Link, Problem> {
     let options = AssetOptions {
         account: source.account.clone().unwrap_or_default(),
         account_ref: source.account_ref.clone(),
@@ -155,7 +149,7 @@ async fn reach(
         let (targets, account) = Box::pin(system(context, namespace, reference)).await?;
         return Ok(Link::System { at, targets, account });
     }
-    let session = sessions.of(&connection)?;
+    let session = context.sources.of(&connection)?;
     Ok(Link::Account { at, connection: Box::new(connection), session })
 }
 

@@ -17,7 +17,7 @@ use super::decide::{self, Known};
 use super::memory::Memory;
 use super::need::{self, Reading};
 use super::plan::Plan;
-use super::read::{self, Link, Sessions};
+use super::read::{self, Link};
 use super::report::{self, Outcome};
 use super::{conflict, target};
 use crate::context::Context;
@@ -35,7 +35,6 @@ pub struct State {
     /// Clients and settings.
     pub context: Arc<Context>,
     looks: Mutex<HashMap<String, Arc<tokio::sync::Mutex<Look>>>>,
-    sessions: Sessions,
 }
 
 /// What is remembered of one autoscaler. It may be lost at any time: the next operator is careful instead.
@@ -57,7 +56,7 @@ impl State {
     /// A state with nothing remembered.
     #[must_use]
     pub fn new(context: Arc<Context>) -> Arc<Self> {
-        Arc::new(Self { context, looks: Mutex::default(), sessions: Sessions::default() })
+        Arc::new(Self { context, looks: Mutex::default() })
     }
 
     fn look(&self, uid: &str) -> Arc<tokio::sync::Mutex<Look>> {
@@ -222,7 +221,7 @@ async fn look_and_write(
     memory.tracks.resize_with(object.spec.sources.len(), Default::default);
     look.links.resize_with(object.spec.sources.len(), || None);
     let read = object.spec.sources.iter().zip(&mut look.links).map(|(source, link)| async {
-        let sample = Box::pin(read::read(context, &state.sessions, &namespace, source, link)).await;
+        let sample = Box::pin(read::read(context, &namespace, source, link)).await;
         (Timestamp::now(), sample)
     });
     let samples = join_all(read).await;

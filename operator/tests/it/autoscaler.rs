@@ -27,7 +27,7 @@ use crate::support::world::{World, context};
 const STILL: Duration = Duration::from_secs(6);
 
 /// A world with one server that keeps streams.
-async fn world() -> World {
+pub(super) async fn world() -> World {
     let world = World::with_servers().await;
     world.secret("users", &[("app", "x")]).await;
     let streams = json!({ "jetstream": {}, "storage": { "ephemeral": { "sizeLimit": "1Gi" } } });
@@ -51,17 +51,17 @@ fn workload(kind: &str, replicas: i32) -> Value {
     object
 }
 
-async fn deploy(world: &World, replicas: i32) {
+pub(super) async fn deploy(world: &World, replicas: i32) {
     let object = workload("Deployment", replicas);
     let parameters = PatchParams::apply("person").force();
     world.api::<Deployment>().patch("workers", &parameters, &Patch::Apply(&object)).await.unwrap();
 }
 
-async fn replicas(world: &World) -> i32 {
+pub(super) async fn replicas(world: &World) -> i32 {
     world.api::<Deployment>().get("workers").await.unwrap().spec.unwrap().replicas.unwrap()
 }
 
-async fn until_replicas(world: &World, wanted: i32) {
+pub(super) async fn until_replicas(world: &World, wanted: i32) {
     until(&format!("{wanted} replicas"), async || (replicas(world).await == wanted).then_some(())).await;
 }
 
@@ -145,7 +145,7 @@ async fn address(world: &World) -> String {
     format!("{}:4222", pod.status.unwrap().pod_ip.unwrap())
 }
 
-async fn ask(world: &World, subject: &str, request: Value) -> Value {
+pub(super) async fn ask(world: &World, subject: &str, request: Value) -> Value {
     let target = Target {
         address: address(world).await.parse().unwrap(),
         tls: None,
@@ -159,7 +159,7 @@ async fn ask(world: &World, subject: &str, request: Value) -> Value {
     serde_json::from_slice(&answer).unwrap()
 }
 
-async fn make_stream_and_consumer(world: &World) {
+pub(super) async fn make_stream_and_consumer(world: &World) {
     let stream = json!({ "name": "ORDERS", "subjects": ["orders.>"] });
     let made = ask(world, "$JS.API.STREAM.CREATE.ORDERS", stream).await;
     assert!(made["error"].is_null(), "{made}");
@@ -169,7 +169,7 @@ async fn make_stream_and_consumer(world: &World) {
     assert!(made["error"].is_null(), "{made}");
 }
 
-async fn publish(world: &World, messages: u32) {
+pub(super) async fn publish(world: &World, messages: u32) {
     let mut client = Plain::connect(&address(world).await).await;
     for number in 0..messages {
         client.write(&format!("PUB orders.{number} 1\r\nx\r\n")).await;

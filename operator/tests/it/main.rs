@@ -8,6 +8,7 @@
 
 mod autoscaler;
 mod crd;
+mod external_metrics;
 mod faults;
 mod golden;
 mod jetstream;

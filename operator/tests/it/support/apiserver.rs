@@ -23,7 +23,7 @@ use super::until;
 /// Who the operator is: it has the rights of its own rules and no others, so a missing rule fails a test.
 const OPERATOR: &str = "system:serviceaccount:myelin-system:operator";
 /// Controllers that clusters need.
-const CONTROLLERS: &str = "statefulset,garbage-collector-controller,disruption,namespace-controller";
+const CONTROLLERS: &str = "statefulset,garbage-collector-controller,disruption,namespace-controller,horizontal-pod-autoscaler-controller";
 
 static SERVER: OnceLock<Apiserver> = OnceLock::new();
 
@@ -226,6 +226,20 @@ pub(crate) async fn operator_that_counts() -> (Client, Arc<AtomicUsize>) {
     });
     let config = shared().await.operator_config().await;
     (ClientBuilder::try_from(config).unwrap().with_layer(&count).build(), requests)
+}
+
+/// How somebody with a name of their own, or with all rights, reaches the API server.
+pub(crate) async fn config_of(user: Option<&str>) -> Config {
+    let mut config = shared().await.config().await;
+    config.auth_info.impersonate = user.map(str::to_owned);
+    config
+}
+
+/// Certificate and key by which a part of the API server proves who it is. There has to be a client already.
+pub(crate) fn identity(name: &str) -> (String, String) {
+    let folder = SERVER.get().unwrap().folder.path().join("pki");
+    let read = |ending| std::fs::read_to_string(folder.join(format!("{name}.{ending}"))).unwrap();
+    (read("crt"), read("key"))
 }
 
 fn groups() -> Vec<String> {

@@ -10,7 +10,7 @@ use super::{BROKER_IMAGE, DEFINITIONS, OPERATOR_NAMESPACE, World};
 use crate::kubernetes::Kubernetes;
 use crate::wait;
 
-const CHARTS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../charts");
+pub(super) const CHARTS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../charts");
 
 pub(super) fn install(world: &World) -> Result<()> {
     let kubernetes = &world.kubernetes;

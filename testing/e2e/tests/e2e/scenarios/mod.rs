@@ -2,6 +2,7 @@
 //! cluster itself.
 
 mod example;
+mod external_metrics;
 mod install;
 mod refuse;
 mod reload;
@@ -62,6 +63,7 @@ pub(crate) const SCENARIOS: &[Scenario] = &[
     Scenario { name: "a_request_is_answered_across_pods", run: example::request_is_answered },
     Scenario { name: "a_stored_message_outlives_its_pod", run: stored::outlives_its_pod },
     Scenario { name: "a_stream_deleted_by_hand_is_back_within_seconds", run: stored::is_put_back },
+    Scenario { name: "a_controller_may_ask_for_external_metrics", run: external_metrics::are_served },
     Scenario { name: "the_walkthrough_prints_what_is_documented", run: walkthrough::as_documented },
     Scenario { name: "a_bad_value_stalls_and_touches_nothing", run: refuse::by_the_operator },
     Scenario { name: "a_new_password_is_reloaded_without_a_restart", run: reload::password },
