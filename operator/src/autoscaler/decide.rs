@@ -1,6 +1,6 @@
 //! How many replicas there should be. Pure: what was read and what is remembered goes in, one number comes out with its reason.
 //!
-//! Three things hold whatever is read: the number stays within the limits, it never falls while a source is not known, and it falls only to
+//! Three things hold whatever is read: the number stays within the limits, it never falls within them while a source is not known, and it falls only to
 //! what was enough for the whole window of the past.
 
 use crd::nats_autoscaler::{Combine, PolicyType, Select};
@@ -141,6 +141,8 @@ fn hold(
     active: bool,
     memory: &mut Memory,
 ) -> Decision {
+    // What a person allows at most is known.
+    let current = current.min(limits.max);
     let fallback = plan.fallback.filter(|_| memory.failures >= plan.failures_max);
     let least = if active { asked.max(limits.min) } else { 0 };
     let wanted = least.max(fallback.unwrap_or(0)).min(limits.max).max(current);

@@ -146,6 +146,12 @@ fn what_is_not_known_is_not_zero_and_not_everything() {
 }
 
 #[test]
+fn a_lowered_maximum_is_obeyed_while_nothing_is_known() {
+    let mut looks = Looks::new(plan(json!({"maxReplicas": 5, "fallback": {"replicas": 9}})), 8);
+    assert_eq!(looks.repeat(60, &unknown()), [5; 12]);
+}
+
+#[test]
 fn a_fallback_counts_after_so_many_failures_and_only_upwards() {
     let fallback = json!({"fallback": {"afterFailures": 3, "replicas": 4}});
     let mut looks = Looks::new(plan(fallback.clone()), 2);
@@ -187,6 +193,18 @@ fn a_new_operator_takes_nothing_away_before_its_window_is_full() {
     let first = looks.repeat(400, &asks(1.0));
     assert_eq!(first[..60], [12; 60]);
     assert!(first[61] < 12);
+}
+
+#[test]
+fn a_new_operator_takes_no_step_twice() {
+    let policies = json!([{"type": "Pods", "value": 4, "period": "60s"}]);
+    let mut looks = Looks::new(plan(json!({"behavior": {"scaleUp": {"policies": policies}}})), 1);
+    assert_eq!(looks.look(&[asks(20.0)]).desired, 5);
+    let before: Vec<_> = looks.memory.recent(at(looks.second)).collect();
+    looks.memory = Memory::new(at(looks.second), 5, None, 1).recalled(before);
+    assert_eq!(looks.repeat(55, &asks(20.0)), [5; 11]);
+    assert_eq!(looks.look(&[asks(20.0)]).desired, 9);
+    assert_eq!(looks.memory.recent(at(60 * 30)).count(), 1, "the first one is too old to count");
 }
 
 #[test]
@@ -324,7 +342,8 @@ fn simulate(seed: u64, looks: i64) -> (NatsAutoscalerSpec, Vec<(Seen, bool)>) {
         replicas = decision.desired;
         // Now and then the operator is another one and knows only what the status says.
         if random.random_bool(0.002) {
-            memory = Memory::new(at(second), replicas, Some(memory.last_active), 1);
+            let before: Vec<_> = memory.recent(at(second)).collect();
+            memory = Memory::new(at(second), replicas, Some(memory.last_active), 1).recalled(before);
             track = Track::default();
         }
     }

@@ -10,6 +10,10 @@ use super::need::Track;
 const NEEDS_MAX: usize = 4096;
 /// Changes remembered at most.
 const CHANGES_MAX: usize = 2048;
+/// Changes that the status tells the next operator of at most.
+const RECENT_MAX: usize = 32;
+/// The longest period of a step; what is older counts for none.
+const RECENT_AGE_MAX: SignedDuration = SignedDuration::from_mins(30);
 
 /// The memory of one autoscaler.
 #[derive(Clone, Debug)]
@@ -38,6 +42,22 @@ impl Memory {
             failures: 0,
             tracks: vec![Track::default(); sources],
         }
+    }
+
+    /// The same with changes that an operator before this one made, oldest first.
+    #[must_use]
+    pub fn recalled(mut self, changes: impl IntoIterator<Item = (Timestamp, i32)>) -> Self {
+        for (at, by) in changes {
+            self.changed(at, by);
+        }
+        self
+    }
+
+    /// Changes that may still count for a step, oldest first.
+    pub fn recent(&self, now: Timestamp) -> impl Iterator<Item = (Timestamp, i32)> {
+        let first = self.changes.len().saturating_sub(RECENT_MAX);
+        let counts = move |(at, _): &(Timestamp, i32)| now.duration_since(*at) < RECENT_AGE_MAX;
+        self.changes.iter().skip(first).copied().filter(counts)
     }
 
     /// Remembers a need.

@@ -216,7 +216,9 @@ async fn look_and_write(
     let status = object.status.as_ref();
     let memory = look.memory.get_or_insert_with(|| {
         let last_active = status.and_then(|status| status.last_active_time.as_ref()).map(|time| time.0);
+        let before = status.map(|status| status.recent_scales.as_slice()).unwrap_or_default();
         Memory::new(now, found.wanted, last_active, object.spec.sources.len())
+            .recalled(before.iter().map(|change| (change.time.0, change.by)))
     });
     memory.tracks.resize_with(object.spec.sources.len(), Default::default);
     look.links.resize_with(object.spec.sources.len(), || None);
@@ -268,9 +270,7 @@ async fn publish(
     now: Timestamp,
 ) -> Result<(), Error> {
     let namespace = object.namespace().unwrap_or_default();
-    let last_active =
-        look.memory.as_ref().filter(|_| outcome.decision.is_some()).map(|memory| memory.last_active);
-    let (status, transitions) = report::build(object, outcome, last_active, now);
+    let (status, transitions) = report::build(object, outcome, look.memory.as_ref(), now);
     let due = look.reported.is_none_or(|at| at.elapsed() >= NUMBERS_INTERVAL);
     if outcome.scaled || due || !transitions.is_empty() || differs(object.status.as_ref(), &status) {
         let name = object.name_any();

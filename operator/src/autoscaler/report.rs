@@ -2,12 +2,13 @@
 
 use crd::NatsAutoscaler;
 use crd::conditions::{self, Finding, Status, finding};
-use crd::nats_autoscaler::status::{NatsAutoscalerStatus, SourceStatus};
+use crd::nats_autoscaler::status::{NatsAutoscalerStatus, RecentScale, SourceStatus};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use k8s_openapi::jiff::Timestamp;
 use kube::runtime::events::{Event, EventType};
 
 use super::decide::{Decision, Known, Reason};
+use super::memory::Memory;
 use super::need::Need;
 use crate::events;
 
@@ -39,7 +40,7 @@ pub struct Outcome {
 pub fn build(
     object: &NatsAutoscaler,
     outcome: &Outcome,
-    last_active: Option<Timestamp>,
+    memory: Option<&Memory>,
     now: Timestamp,
 ) -> (NatsAutoscalerStatus, Vec<Finding>) {
     let old = object.status.clone().unwrap_or_default();
@@ -55,10 +56,18 @@ pub fn build(
         desired_replicas: outcome.decision.map(|decision| decision.desired).or(old.desired_replicas),
         sources,
         last_scale_time: if outcome.scaled { Some(Time(now)) } else { old.last_scale_time },
-        last_active_time: last_active.map(Time).or(old.last_active_time),
+        recent_scales: memory.map_or(old.recent_scales, |memory| recent(memory, now)),
+        last_active_time: memory
+            .filter(|_| outcome.decision.is_some())
+            .map(|memory| Time(memory.last_active))
+            .or(old.last_active_time),
         last_handled_reconcile_at: object.annotation(crd::annotation::RECONCILE_AT).map(str::to_owned),
     };
     (status, transitions)
+}
+
+fn recent(memory: &Memory, now: Timestamp) -> Vec<RecentScale> {
+    memory.recent(now).map(|(at, by)| RecentScale { time: Time(at), by }).collect()
 }
 
 #[expect(clippy::cast_possible_truncation, reason = "rates and replicas are far below the largest number")]

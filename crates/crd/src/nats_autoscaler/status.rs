@@ -30,12 +30,27 @@ pub struct NatsAutoscalerStatus {
     /// When the number of replicas was last changed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_scale_time: Option<Time>,
+    /// The latest changes of it, oldest first: steps in a time go on being counted by the next operator.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 32))]
+    #[x_kube(merge_strategy = ListMerge::Atomic)]
+    pub recent_scales: Vec<RecentScale>,
     /// When there was work last.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_active_time: Option<Time>,
     /// The last value of the annotation `myelin.dev/reconcile-at` that was acted on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_handled_reconcile_at: Option<String>,
+}
+
+/// A change of the number of replicas.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct RecentScale {
+    /// When.
+    pub time: Time,
+    /// Replicas that were added, or taken away when it is below zero.
+    pub by: i32,
 }
 
 /// What a source said.
