@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::jetstream::{JetStream, delivery, headers};
+use crate::jetstream::{API, JetStream, delivery, headers};
 use crate::wire::Wire;
 
 /// Publishes of one load that wait for their answers.
@@ -21,6 +21,10 @@ const KEPT_BY_PURGE: u64 = 40;
 const BACKLOG_MAX: usize = 200;
 /// Messages that one pull of a worker asks for.
 const BATCH: usize = 20;
+/// Messages that a check asks for at once.
+const READ_AHEAD: u64 = 32;
+/// The code of the error that says that there is no such message.
+const NO_MESSAGE: u64 = 10037;
 
 /// Answers about one stream.
 #[derive(Debug, Default)]
@@ -260,17 +264,32 @@ impl Told {
 /// All messages of a stream: subject and body by sequence.
 async fn read_all(js: &mut JetStream, stream: &str, state: &Value) -> BTreeMap<u64, (String, String)> {
     let mut found = BTreeMap::new();
-    let first = state["first_seq"].as_u64().unwrap_or(1);
-    let mut next = first;
+    let mut next = state["first_seq"].as_u64().unwrap_or(1);
+    let subject = format!("{API}STREAM.MSG.GET.{stream}");
     loop {
-        let body = json!({"seq": next, "next_by_subj": ">"});
-        let answer = js.api(&format!("STREAM.MSG.GET.{stream}"), &body).await;
-        let message = &answer["message"];
-        let Some(sequence) = message["seq"].as_u64() else { return found };
-        let text = |name: &str| message[name].as_str().unwrap_or_default().to_owned();
-        let body = String::from_utf8(base64(&text("data"))).unwrap_or_default();
-        found.insert(sequence, (text("subject"), body));
-        next = sequence + 1;
+        // Each asks for the first message from its sequence on, so together they miss none.
+        for sequence in next..next + READ_AHEAD {
+            let (inbox, body) = (js.new_inbox(), json!({"seq": sequence, "next_by_subj": ">"}));
+            js.send(&subject, &inbox, "", &body.to_string()).await;
+        }
+        let mut is_end = false;
+        for _ in 0..READ_AHEAD {
+            let answer = js.client.message().await.payload;
+            let Ok(answer) = serde_json::from_str::<Value>(&answer) else { panic!("{stream}: {answer}") };
+            let message = &answer["message"];
+            let Some(sequence) = message["seq"].as_u64() else {
+                assert_eq!(answer["error"]["err_code"], NO_MESSAGE, "{stream}: {answer}");
+                is_end = true;
+                continue;
+            };
+            let text = |name: &str| message[name].as_str().unwrap_or_default().to_owned();
+            let body = String::from_utf8(base64(&text("data"))).unwrap_or_default();
+            found.insert(sequence, (text("subject"), body));
+            next = next.max(sequence + 1);
+        }
+        if is_end {
+            return found;
+        }
     }
 }
 
