@@ -2,7 +2,7 @@
 
 use api::ApiError;
 use api::jetstream::account;
-use api::jetstream::limits::{AccountLimits, AccountView, ServerLimits, Streams, tier_name};
+use api::jetstream::limits::{AccountLimits, AccountView, ServerLimits, Streams, Totals, tier_name};
 use api::jetstream::request::StreamRequest;
 use api::jetstream::stream::{self, Storage, StreamConfig};
 use jetstream::limits::{self as used, Limits, TierLimits};
@@ -23,6 +23,14 @@ impl Streams for OfAccount<'_> {
 
     fn visit(&self, function: &mut dyn FnMut(&StreamConfig)) {
         self.catalogue.streams(self.account).for_each(|asset| function(&asset.config));
+    }
+
+    fn visit_totals(&self, function: &mut dyn FnMut(Totals)) {
+        self.catalogue.totals(self.account).for_each(function);
+    }
+
+    fn overlaps(&self, name: &str, subjects: &[String]) -> bool {
+        self.catalogue.overlaps(self.account, name, subjects)
     }
 }
 
@@ -67,9 +75,9 @@ fn with_view<T>(
 fn of_server(limits: &Limits, catalogue: &Catalogue) -> ServerLimits {
     let server = &limits.server;
     let reserved = |storage| {
-        let configs = catalogue.all().map(|(_, asset)| &*asset.config);
-        let bytes = configs.filter(|config| config.storage == storage).map(|config| config.max_bytes.max(0));
-        bytes.fold(0i64, i64::saturating_add)
+        let totals = catalogue.totals_of_all().filter(|totals| totals.storage == storage);
+        let bytes = totals.fold(0i128, |sum, totals| sum.saturating_add(totals.bytes));
+        i64::try_from(bytes).unwrap_or(i64::MAX)
     };
     let bytes = |bytes: u64| i64::try_from(bytes).unwrap_or(i64::MAX);
     ServerLimits {

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use super::account::Limits;
 use super::feature::Features;
 use super::stream::{Storage, StreamConfig};
+use super::subjects;
 use crate::ApiError;
 use crate::duration::Nanos;
 use crate::error::jetstream::ErrorCode;
@@ -94,17 +95,39 @@ impl Selected<'_> {
 
     /// How much of the limits a stream with so many replicas and bytes takes.
     pub(super) fn reservation(self, replicas: i64, bytes: i64) -> i64 {
-        match (bytes, self.tier) {
-            (..=0, _) => 0,
-            (_, None) if replicas > 1 => bytes.saturating_mul(replicas),
-            _ => bytes,
-        }
+        bytes.max(0).saturating_mul(self.copies(replicas))
+    }
+
+    /// How often each byte of a stream with so many replicas counts.
+    fn copies(self, replicas: i64) -> i64 {
+        if self.tier.is_none() { replicas.max(1) } else { 1 }
     }
 }
 
 /// Name of the tier for streams with so many replicas.
 pub fn tier_name(replicas: i64) -> String {
     format!("R{}", replicas.max(1))
+}
+
+/// Streams that count alike in limits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Totals {
+    /// Replicas of each.
+    pub replicas: i64,
+    /// Where they are.
+    pub storage: Storage,
+    /// How many.
+    pub streams: i64,
+    /// Sum of their `max_bytes`, of those that have one.
+    pub bytes: i128,
+}
+
+impl Totals {
+    /// Of one stream.
+    pub fn of(config: &StreamConfig) -> Self {
+        let bytes = i128::from(config.max_bytes.max(0));
+        Self { replicas: config.num_replicas, storage: config.storage, streams: 1, bytes }
+    }
 }
 
 /// The streams of an account.
@@ -114,6 +137,22 @@ pub trait Streams {
 
     /// Calls the function with every stream.
     fn visit(&self, function: &mut dyn FnMut(&StreamConfig));
+
+    /// Calls the function with sums over all streams, each counted in one of them.
+    fn visit_totals(&self, function: &mut dyn FnMut(Totals)) {
+        self.visit(&mut |config| function(Totals::of(config)));
+    }
+
+    /// Whether a stream of another name stores what one of these subjects matches.
+    fn overlaps(&self, name: &str, subjects: &[String]) -> bool {
+        let mut overlaps = false;
+        self.visit(&mut |other| {
+            let mut theirs = other.subjects.iter();
+            overlaps |= other.name != name
+                && theirs.any(|theirs| subjects.iter().any(|own| subjects::overlap(own, theirs)));
+        });
+        overlaps
+    }
 }
 
 impl Streams for BTreeMap<String, StreamConfig> {
@@ -138,24 +177,21 @@ pub struct AccountView<'a> {
 impl AccountView<'_> {
     /// Streams that count in the limits, without the one of this name.
     pub(super) fn stream_count(&self, selected: Selected<'_>, name: &str) -> i64 {
-        let mut count = 0;
-        self.streams.visit(&mut |stream| {
-            count += i64::from(selected.counts(stream.num_replicas) && stream.name != name);
-        });
+        let counts = |totals: Totals| if selected.counts(totals.replicas) { totals.streams } else { 0 };
+        let mut count = self.streams.stream(name).map_or(0, |own| -counts(Totals::of(own)));
+        self.streams.visit_totals(&mut |totals| count += counts(totals));
         count
     }
 
     /// Bytes that the other streams of this storage may grow to.
     pub(super) fn reserved(&self, selected: Selected<'_>, config: &StreamConfig) -> i64 {
-        let mut reserved = 0i64;
-        self.streams.visit(&mut |stream| {
-            let counts = selected.counts(stream.num_replicas) && stream.storage == config.storage;
-            if counts && stream.name != config.name {
-                let bytes = selected.reservation(stream.num_replicas, stream.max_bytes);
-                reserved = reserved.saturating_add(bytes);
-            }
-        });
-        reserved
+        let counts = |totals: Totals| {
+            let counts = selected.counts(totals.replicas) && totals.storage == config.storage;
+            if counts { totals.bytes.saturating_mul(selected.copies(totals.replicas).into()) } else { 0 }
+        };
+        let mut reserved = self.streams.stream(&config.name).map_or(0, |own| -counts(Totals::of(own)));
+        self.streams.visit_totals(&mut |totals| reserved = reserved.saturating_add(counts(totals)));
+        i64::try_from(reserved).unwrap_or(i64::MAX)
     }
 }
 

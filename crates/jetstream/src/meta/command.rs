@@ -1,6 +1,5 @@
 //! Commands of the catalogue, and the catalogue itself, as bytes: JSON, because both are rare and a person may have to read them.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use api::jetstream::stream::StreamConfig;
@@ -142,12 +141,12 @@ pub(super) fn encode_catalogue(catalogue: &Catalogue) -> Bytes {
 
 pub(super) fn decode_catalogue(bytes: &[u8]) -> Result<Catalogue, DecodeError> {
     let form: CatalogueForm = decode(bytes)?;
-    let mut accounts: BTreeMap<Box<str>, BTreeMap<Box<str>, Asset>> = BTreeMap::new();
+    let mut catalogue =
+        Catalogue { next_group: form.next_group, applied: form.applied, ..Catalogue::default() };
     for stream in form.streams {
-        let name: Box<str> = stream.config.name.as_str().into();
         let config = stream.config.into();
         let asset = Asset { group: stream.group, created: Timestamp(stream.created), config };
-        accounts.entry(stream.account).or_default().insert(name, asset);
+        catalogue.accounts.entry(stream.account).or_default().put(asset, &mut catalogue.sums);
     }
-    Ok(Catalogue { accounts, next_group: form.next_group, applied: form.applied })
+    Ok(catalogue)
 }

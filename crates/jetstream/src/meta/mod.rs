@@ -5,15 +5,19 @@
 //!
 //! Consumers are not here: they live in their stream's group.
 
+mod account;
 mod command;
+mod subjects;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use api::jetstream::limits::Totals;
 use api::jetstream::stream::StreamConfig;
 use bytes::Bytes;
 use store::Timestamp;
 
+use account::{Account, Sums};
 pub use command::{Command, DecodeError};
 
 /// The catalogue's own group.
@@ -63,7 +67,9 @@ pub enum Change {
 /// Streams by account and name.
 #[derive(Debug, Default, PartialEq)]
 pub struct Catalogue {
-    accounts: BTreeMap<Box<str>, BTreeMap<Box<str>, Asset>>,
+    accounts: BTreeMap<Box<str>, Account>,
+    /// Of all accounts.
+    sums: Sums,
     next_group: u64,
     applied: u64,
 }
@@ -83,14 +89,30 @@ impl Catalogue {
 
     /// Streams of an account, by name.
     pub fn streams(&self, account: &str) -> impl Iterator<Item = &Asset> {
-        self.accounts.get(account).into_iter().flat_map(BTreeMap::values)
+        self.accounts.get(account).into_iter().flat_map(Account::streams)
+    }
+
+    /// Does a stream of the account, other than the one of that name, store what one of these subjects matches?
+    #[must_use]
+    pub fn overlaps(&self, account: &str, name: &str, subjects: &[String]) -> bool {
+        self.accounts.get(account).is_some_and(|account| account.overlaps(name, subjects))
+    }
+
+    /// How many streams of an account there are and what they may grow to, by replicas and storage.
+    pub fn totals(&self, account: &str) -> impl Iterator<Item = Totals> {
+        self.accounts.get(account).into_iter().flat_map(|account| account.sums.iter())
+    }
+
+    /// The same of all accounts.
+    pub fn totals_of_all(&self) -> impl Iterator<Item = Totals> {
+        self.sums.iter()
     }
 
     /// All streams with their account.
     pub fn all(&self) -> impl Iterator<Item = (&str, &Asset)> {
         self.accounts
             .iter()
-            .flat_map(|(account, streams)| streams.values().map(move |asset| (&**account, asset)))
+            .flat_map(|(account, streams)| streams.streams().map(move |asset| (&**account, asset)))
     }
 
     /// Index of the last command that was applied.
@@ -131,17 +153,7 @@ impl Catalogue {
         self.applied = index;
         Ok(match command {
             Command::Create { account, asset } => self.apply_create(account, *asset),
-            Command::Update { account, config } => {
-                let streams = self.accounts.get_mut(&account);
-                match streams.and_then(|streams| streams.get_mut(config.name.as_str())) {
-                    Some(asset) => {
-                        asset.config = config.into();
-                        let asset = asset.clone();
-                        Change::Updated { account, asset }
-                    }
-                    None => Change::Nothing,
-                }
-            }
+            Command::Update { account, config } => self.apply_update(account, *config),
             Command::Delete { account, name } => self.apply_delete(account, &name),
         })
     }
@@ -149,17 +161,24 @@ impl Catalogue {
     fn apply_create(&mut self, account: Box<str>, asset: Asset) -> Change {
         self.next_group = self.next_group.max(asset.group + 1);
         let streams = self.accounts.entry(account.clone()).or_default();
-        let name: Box<str> = asset.config.name.as_str().into();
-        if streams.contains_key(&name) {
+        if streams.get(&asset.config.name).is_some() {
             return Change::Nothing;
         }
-        streams.insert(name, asset.clone());
+        streams.put(asset.clone(), &mut self.sums);
         Change::Created { account, asset }
+    }
+
+    fn apply_update(&mut self, account: Box<str>, config: StreamConfig) -> Change {
+        let Some(streams) = self.accounts.get_mut(&account) else { return Change::Nothing };
+        let Some(known) = streams.get(&config.name) else { return Change::Nothing };
+        let asset = Asset { config: config.into(), ..*known };
+        streams.put(asset.clone(), &mut self.sums);
+        Change::Updated { account, asset }
     }
 
     fn apply_delete(&mut self, account: Box<str>, name: &str) -> Change {
         let Some(streams) = self.accounts.get_mut(&account) else { return Change::Nothing };
-        let Some(asset) = streams.remove(name) else { return Change::Nothing };
+        let Some(asset) = streams.remove(name, &mut self.sums) else { return Change::Nothing };
         if streams.is_empty() {
             self.accounts.remove(&account);
         }
@@ -225,6 +244,37 @@ mod tests {
         assert_eq!(Catalogue::decode(&catalogue.encode()).unwrap(), catalogue);
         assert_eq!(catalogue.all().count(), 2);
         assert_eq!(catalogue.get("A", "T").unwrap().config.max_msgs, 7);
+    }
+
+    #[test]
+    fn sums_and_subjects_follow_every_change() {
+        let sized = |name: &str, max_bytes| StreamConfig { max_bytes, num_replicas: 1, ..config(name) };
+        let mut catalogue = Catalogue::new();
+        for (account, config) in [("A", sized("S", 100)), ("A", sized("T", -1)), ("B", sized("S", 7))] {
+            let create = catalogue.create(account, config, Timestamp(5));
+            apply(&mut catalogue, &create);
+        }
+        let sum = |totals: Vec<Totals>| {
+            totals
+                .iter()
+                .fold((0, 0), |(streams, bytes), totals| (streams + totals.streams, bytes + totals.bytes))
+        };
+        assert_eq!(sum(catalogue.totals("A").collect()), (2, 100));
+        assert_eq!(sum(catalogue.totals_of_all().collect()), (3, 107));
+        assert!(catalogue.overlaps("A", "U", &["*".to_owned()]));
+        assert!(catalogue.overlaps("A", "T", &["x".to_owned(), "s".to_owned()]));
+        assert!(!catalogue.overlaps("A", "S", &["s".to_owned()]));
+        assert!(!catalogue.overlaps("C", "S", &["s".to_owned()]));
+        let changed = StreamConfig { subjects: vec!["other".to_owned()], ..sized("S", 1000) };
+        apply(&mut catalogue, &Command::Update { account: "A".into(), config: Box::new(changed) });
+        assert_eq!(sum(catalogue.totals("A").collect()), (2, 1000));
+        assert_eq!(sum(catalogue.totals_of_all().collect()), (3, 1007));
+        assert!(!catalogue.overlaps("A", "T", &["s".to_owned()]));
+        assert!(catalogue.overlaps("A", "T", &["other".to_owned()]));
+        apply(&mut catalogue, &Command::Delete { account: "A".into(), name: "S".into() });
+        assert_eq!(sum(catalogue.totals("A").collect()), (1, 0));
+        assert_eq!(sum(catalogue.totals_of_all().collect()), (2, 7));
+        assert!(!catalogue.overlaps("A", "T", &[">".to_owned()]));
     }
 
     #[test]

@@ -149,14 +149,7 @@ fn check_stream_count(config: &StreamConfig, account: &AccountView<'_>) -> Resul
 
 /// No other stream of the account may store the same subjects.
 pub(super) fn check_overlap(config: &StreamConfig, account: &AccountView<'_>) -> Result<(), ApiError> {
-    let mut overlaps = false;
-    account.streams.visit(&mut |other| {
-        overlaps |= other.name != config.name
-            && other
-                .subjects
-                .iter()
-                .any(|theirs| config.subjects.iter().any(|own| subjects::overlap(own, theirs)));
-    });
+    let overlaps = account.streams.overlaps(&config.name, &config.subjects);
     if overlaps { Err(ErrorCode::STREAM_SUBJECT_OVERLAP.into()) } else { Ok(()) }
 }
 
