@@ -148,8 +148,11 @@ fn count(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }
 
+/// A time in whole seconds, as statuses keep it: one with more would differ from itself once it was written, at every look.
 fn instant(time: api::Time) -> Option<Time> {
-    Timestamp::from_nanosecond(time.unix_nanos()).ok().map(Time)
+    const SECOND: i128 = 1_000_000_000;
+    let seconds = i64::try_from(time.unix_nanos().div_euclid(SECOND)).ok()?;
+    Timestamp::from_second(seconds).ok().map(Time)
 }
 
 /// A time that is none, such as that of the first message of an empty stream, is left out.
@@ -288,5 +291,55 @@ impl Status for ConsumerStatus {
 
     fn set_resume_at(&mut self, sequence: Option<u64>) {
         self.resume_at = sequence.map(count);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    /// Whether a status that was written and read again is what the same look shows once more.
+    fn rests<S: Status + std::fmt::Debug>(target: &Target, found: &Found) {
+        let mut first = S::default();
+        first.observe(target, Some(found));
+        assert!(first.existed());
+        let mut again: S = serde_json::from_str(&serde_json::to_string(&first).unwrap()).unwrap();
+        again.observe(target, Some(found));
+        let written: S = serde_json::from_str(&serde_json::to_string(&first).unwrap()).unwrap();
+        assert_eq!(again, written);
+    }
+
+    #[test]
+    fn what_does_not_change_on_the_server_does_not_change_in_a_status() {
+        let created = "2024-01-02T03:04:05.123456789Z";
+        let cluster = json!({ "leader": "a", "replicas": [{ "name": "b", "current": true, "active": 12_345 }] });
+        let info = json!({
+            "config": { "name": "KV_s", "max_age": 1_500_000_000_u64, "retention": "limits", "storage": "file" },
+            "created": created, "ts": "2024-01-02T03:04:06.987654321Z", "cluster": cluster,
+            "state": {
+                "messages": 2, "bytes": 99, "first_seq": 1, "first_ts": created, "last_seq": 2, "last_ts": created,
+                "consumer_count": 1,
+            },
+            "mirror": { "name": "m", "lag": 0, "active": 123_456_789 },
+        });
+        let target = Target { stream: "KV_s".to_owned(), consumer: None };
+        rests::<StreamStatus>(&target, &Found::Stream(Box::new(serde_json::from_value(info).unwrap())));
+        let info = json!({
+            "stream_name": "KV_s", "name": "c", "created": created, "ts": created, "cluster": cluster,
+            "config": { "durable_name": "c", "ack_policy": "explicit", "deliver_policy": "all", "replay_policy": "instant" },
+            "delivered": { "consumer_seq": 1, "stream_seq": 1, "last_active": created },
+            "ack_floor": { "consumer_seq": 1, "stream_seq": 1, "last_active": created },
+            "num_ack_pending": 0, "num_redelivered": 0, "num_waiting": 1, "num_pending": 1,
+        });
+        let target = Target { consumer: Some("c".to_owned()), ..target };
+        rests::<ConsumerStatus>(&target, &Found::Consumer(Box::new(serde_json::from_value(info).unwrap())));
+    }
+
+    #[test]
+    fn times_of_before_1970_are_cut_to_the_second_in_which_they_are() {
+        let at = |nanos| instant(api::Time::from_unix_nanos(nanos)).unwrap().0.as_second();
+        assert_eq!((at(-1), at(0), at(1_999_999_999)), (-1, 0, 1));
     }
 }
