@@ -22,6 +22,7 @@ use crate::jetstream::api::Js;
 use crate::jetstream::connection::{Connection, Key, Resolver};
 use crate::jetstream::problem::Problem;
 use crate::nats::client::Target;
+use crate::nats::document;
 use crate::nats::session::{Listener, Session};
 use crate::nats::system;
 use crate::objects::identity::Identity;
@@ -242,8 +243,7 @@ async fn messages(js: &Js<'_>, source: &WorkqueueSource) -> Result<Sample, Probl
         let request = serde_json::json!({ "subjects_filter": filter, "offset": offset }).to_string();
         let subject = format!("{}.STREAM.INFO.{}", js.prefix, source.stream);
         let bytes = js.session.request(&subject, request.as_bytes(), js.timeout).await?;
-        let answer: Subjects = serde_json::from_slice(&bytes)
-            .map_err(|_| Problem::transient("NatsError", "the answer is not what JetStream answers"))?;
+        let answer = subjects(&bytes)?;
         if let Some(error) = answer.error {
             return Err(if error.code == 404 {
                 missing(&source.stream)
@@ -261,6 +261,11 @@ async fn messages(js: &Js<'_>, source: &WorkqueueSource) -> Result<Sample, Probl
         }
     }
     Ok(Sample::Stream { messages })
+}
+
+fn subjects(answer: &[u8]) -> Result<Subjects, Problem> {
+    document::parse(answer)
+        .map_err(|_| Problem::transient("NatsError", "the answer is not what JetStream answers"))
 }
 
 fn missing(stream: &str) -> Problem {
@@ -317,7 +322,7 @@ async fn instances(session: &Session, source: &ServiceSource) -> Result<Sample, 
     let mut instances = BTreeMap::new();
     for answer in answers {
         // One instance that answers nonsense does not hide the others.
-        let Ok(stats) = serde_json::from_slice::<Stats>(&answer) else { continue };
+        let Ok(stats) = stats(&answer) else { continue };
         let wanted =
             |endpoint: &&Endpoint| source.endpoint.as_ref().is_none_or(|name| endpoint.name == *name);
         let counts = stats.endpoints.iter().filter(wanted).fold((0_i64, 0_i64), |sum, endpoint| {
@@ -332,6 +337,10 @@ async fn instances(session: &Session, source: &ServiceSource) -> Result<Sample, 
         return Err(Problem::transient("SourceMissing", text));
     }
     Ok(Sample::Service { instances })
+}
+
+fn stats(answer: &[u8]) -> Result<Stats, serde_json::Error> {
+    document::parse(answer)
 }
 
 /// What an instance of a service tells of itself.
@@ -353,4 +362,18 @@ struct Endpoint {
     num_requests: i64,
     #[serde(default)]
     processing_time: i64,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn answers_that_are_nested_too_deep_are_none() {
+        // The object around the field is a level, too.
+        let answer = |depth: usize| format!(r#"{{"x":{}{}}}"#, "[".repeat(depth - 1), "]".repeat(depth - 1));
+        let (most, more) = (answer(document::DEPTH_MAX), answer(document::DEPTH_MAX + 1));
+        assert!(subjects(most.as_bytes()).is_ok() && stats(most.as_bytes()).is_ok());
+        assert!(subjects(more.as_bytes()).is_err() && stats(more.as_bytes()).is_err());
+    }
 }
