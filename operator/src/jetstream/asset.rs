@@ -165,8 +165,9 @@ fn text(text: &str) -> String {
     text.chars().filter(|c| !c.is_control()).take(256).collect()
 }
 
+/// A server that is in no cluster, which has no name then, names itself as the leader, and in lists not even that: there is nothing to tell.
 fn replication(cluster: Option<&api::jetstream::cluster::ClusterInfo>) -> Option<Replication> {
-    let cluster = cluster?;
+    let cluster = cluster.filter(|cluster| !cluster.name.is_empty())?;
     Some(Replication {
         leader: text(&cluster.leader),
         peers: cluster
@@ -314,7 +315,7 @@ mod tests {
     #[test]
     fn what_does_not_change_on_the_server_does_not_change_in_a_status() {
         let created = "2024-01-02T03:04:05.123456789Z";
-        let cluster = json!({ "leader": "a", "replicas": [{ "name": "b", "current": true, "active": 12_345 }] });
+        let cluster = json!({ "name": "n", "leader": "a", "replicas": [{ "name": "b", "current": true, "active": 12_345 }] });
         let info = json!({
             "config": { "name": "KV_s", "max_age": 1_500_000_000_u64, "retention": "limits", "storage": "file" },
             "created": created, "ts": "2024-01-02T03:04:06.987654321Z", "cluster": cluster,
@@ -335,6 +336,17 @@ mod tests {
         });
         let target = Target { consumer: Some("c".to_owned()), ..target };
         rests::<ConsumerStatus>(&target, &Found::Consumer(Box::new(serde_json::from_value(info).unwrap())));
+    }
+
+    #[test]
+    fn a_server_that_is_in_no_cluster_shows_the_same_alone_and_in_lists() {
+        let shown = |cluster| {
+            let cluster: Option<api::jetstream::cluster::ClusterInfo> =
+                serde_json::from_value(cluster).unwrap();
+            replication(cluster.as_ref())
+        };
+        assert_eq!(shown(json!({ "leader": "a" })), shown(json!(null)));
+        assert_eq!(shown(json!({ "name": "n", "leader": "a" })).unwrap().leader, "a");
     }
 
     #[test]
