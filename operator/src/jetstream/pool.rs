@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use api::jetstream::account::AccountStats;
 use api::jetstream::consumer::ConsumerInfo;
 use api::jetstream::stream::StreamInfo;
+use futures::{StreamExt, TryStreamExt, stream};
 use parking_lot::Mutex;
 use tokio::sync::mpsc;
 
@@ -30,6 +31,9 @@ const ACCOUNT_AGE_MAX: Duration = Duration::from_secs(60);
 const LIST_AGE_MAX: Duration = Duration::from_secs(30);
 /// With fewer objects than this each asks for itself.
 const LIST_OBJECTS_MIN: usize = 8;
+/// Streams whose consumers are asked for at the same time. All passes of a connection wait for its list, which takes a round trip for each
+/// stream.
+const LISTS_AT_A_TIME: usize = 16;
 /// Names told to have changed at most; beyond, the whole list counts as old.
 const CHANGED_MAX: usize = 4096;
 
@@ -328,13 +332,20 @@ type Listed = (HashMap<String, StreamInfo>, BTreeMap<(String, String), ConsumerI
 
 async fn listed(js: &Js<'_>, assets: &BTreeMap<String, BTreeSet<String>>) -> Result<Listed, Problem> {
     let found = js.streams(|name| assets.contains_key(name)).await?;
-    let mut consumers = BTreeMap::new();
+    let mut lists = Vec::new();
     for info in &found {
-        let stream = &info.config.name;
+        let stream = info.config.name.as_str();
         let Some(wanted) = assets.get(stream).filter(|wanted| !wanted.is_empty()) else { continue };
-        for consumer in js.consumers(stream, |name| wanted.contains(name)).await? {
-            consumers.insert((stream.clone(), consumer.name.clone()), consumer);
-        }
+        lists.push(async move {
+            let list = js.consumers(stream, |name| wanted.contains(name)).await?;
+            Ok::<_, Problem>((stream.to_owned(), list))
+        });
     }
+    let mut lists = stream::iter(lists).buffer_unordered(LISTS_AT_A_TIME);
+    let mut consumers = BTreeMap::new();
+    while let Some((stream, list)) = lists.try_next().await? {
+        consumers.extend(list.into_iter().map(|info| ((stream.clone(), info.name.clone()), info)));
+    }
+    drop(lists);
     Ok((found.into_iter().map(|info| (info.config.name.clone(), info)).collect(), consumers))
 }
