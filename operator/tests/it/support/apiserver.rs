@@ -215,17 +215,40 @@ pub(crate) async fn operator_behind_a_gate() -> (Client, Gate) {
 }
 
 /// A client for the shared server with the rights of the operator, and how many requests it made, those that only wait for news aside.
-pub(crate) async fn operator_that_counts() -> (Client, Arc<AtomicUsize>) {
-    let requests = Arc::new(AtomicUsize::new(0));
+pub(crate) async fn operator_that_counts() -> (Client, Arc<Requests>) {
+    let requests = Arc::new(Requests::default());
     let counter = Arc::clone(&requests);
     let count = tower::util::MapRequestLayer::new(move |request: hyper::Request<Body>| {
-        if !request.uri().query().is_some_and(|query| query.contains("watch=true")) {
-            counter.fetch_add(1, Ordering::Relaxed);
+        let uri = request.uri();
+        if !uri.query().is_some_and(|query| query.contains("watch=true")) {
+            counter.all.fetch_add(1, Ordering::Relaxed);
+        }
+        if request.method() == hyper::Method::PATCH && uri.path().ends_with("/status") {
+            counter.statuses.fetch_add(1, Ordering::Relaxed);
         }
         request
     });
     let config = shared().await.operator_config().await;
     (ClientBuilder::try_from(config).unwrap().with_layer(&count).build(), requests)
+}
+
+/// What an operator asked of the API server so far.
+#[derive(Default)]
+pub(crate) struct Requests {
+    all: AtomicUsize,
+    statuses: AtomicUsize,
+}
+
+impl Requests {
+    /// All requests, watches aside.
+    pub(crate) fn all(&self) -> usize {
+        self.all.load(Ordering::Relaxed)
+    }
+
+    /// Those of them that wrote a status.
+    pub(crate) fn statuses(&self) -> usize {
+        self.statuses.load(Ordering::Relaxed)
+    }
 }
 
 /// How somebody with a name of their own, or with all rights, reaches the API server.
