@@ -223,6 +223,7 @@ impl Consumer {
         let now = ctx.outside.now();
         if done {
             self.free_key(ctx, sequence);
+            self.close_letter(sequence);
             self.state.finish(sequence);
         }
         if keeps_messages(ctx) {
@@ -251,6 +252,7 @@ impl Consumer {
             let first = *first;
             changed = true;
             self.free_key(ctx, first);
+            self.close_letter(first);
             self.state.finish(first);
             if keeps {
                 self.state.unapplied.insert(first);

@@ -28,7 +28,9 @@ impl Consumer {
                 continue;
             }
             self.acknowledge_applied(ctx, operation, &mut applied);
-            if !live {
+            if live {
+                self.closed_applied(operation);
+            } else {
                 self.replay(ctx, operation, at);
             }
             if let Operation::GivenUp { sequence } = operation {
@@ -40,6 +42,18 @@ impl Consumer {
             self.confirm_applied(ctx);
         }
         Ok(applied)
+    }
+
+    /// It lasts that messages are done, among them some that waited for letters.
+    fn closed_applied(&mut self, operation: Operation) {
+        let Some(letters) = self.lead.as_mut().and_then(|lead| lead.letters.as_mut()) else { return };
+        let done = match operation {
+            Operation::Acked { first, count } => first..=first + (count - 1),
+            Operation::AckedUpTo { sequence } => 0..=sequence,
+            Operation::Buried { sequence } | Operation::Exhausted { sequence } => sequence..=sequence,
+            _ => return,
+        };
+        letters.closed(done);
     }
 
     /// It lasts that a message is given up.
@@ -144,9 +158,9 @@ impl Consumer {
             // Done with its cause, which is not in the operation.
             Operation::GivenUp { .. } => {}
             Operation::Parked { sequence } => {
-                if matches!(ctx.store.subject_of(sequence), Ok(Some(_)) | Err(_)) {
-                    state.park(sequence);
-                }
+                // One that was removed since was passed over all the same; on the leader its removal ended the wait.
+                let there = matches!(ctx.store.subject_of(sequence), Ok(Some(_)) | Err(_));
+                state.park(sequence, there);
             }
         }
     }

@@ -153,7 +153,7 @@ mod tests {
     #[test]
     fn what_was_passed_over_is_delivered_again() {
         let mut consumer = consumer();
-        consumer.state.park(21);
+        consumer.state.park(21, true);
         let state = consumer.document(Position { consumer: 2, stream: 11 }, 30).state.unwrap();
         assert_eq!(state.pending[&21], PendingMessage { sequence: 9, timestamp: 0 });
     }

@@ -104,7 +104,7 @@ impl Consumer {
         let now: Timestamp = ctx.outside.now();
         let Some(lead) = &mut self.lead else { return };
         lead.taken(&self.state, message.sequence);
-        self.state.park(message.sequence);
+        self.state.park(message.sequence, true);
         lead.keys.parked.entry(message.subject.clone()).or_default().insert(message.sequence);
         if lead.replicated {
             lead.record(Operation::Parked { sequence: message.sequence }, now);

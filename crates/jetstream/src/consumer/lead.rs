@@ -230,6 +230,7 @@ impl Consumer {
 
     /// Gives up the lead: clients are told, and what only the leader knows is forgotten.
     pub fn step_down(&mut self, ctx: &mut Context<'_>) {
+        self.keep_lasting();
         self.leave(ctx, b"NATS/1.0 409 Leadership Change\r\n\r\n");
     }
 

@@ -6,6 +6,7 @@
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use api::ApiError;
@@ -17,7 +18,7 @@ use store::stream::Message;
 
 use super::command::Operation;
 use super::settings::keeps_messages;
-use super::state::{Cause, State};
+use super::state::{Cause, Pending, State};
 use super::{Consumer, Context};
 use crate::effect::{Advisory, Effect, Send};
 use crate::stream::headers::{self, Builder};
@@ -41,8 +42,19 @@ pub(super) struct DeadLetters {
     in_flight: BTreeSet<(Timestamp, u64)>,
     /// Where each stands: its time, and whether it is in flight.
     places: BTreeMap<u64, (Timestamp, bool)>,
+    /// Done on this leader while the command that says so is not applied: to the stream they are still what they were.
+    closing: BTreeMap<u64, Closing>,
     /// Why the newest attempt failed, until one succeeds.
     error: Option<Box<str>>,
+}
+
+/// A message that was given up, as it was before it was done.
+#[derive(Debug)]
+struct Closing {
+    pending: Pending,
+    cause: Cause,
+    /// The command that gave it up is applied.
+    given_up: bool,
 }
 
 impl DeadLetters {
@@ -77,6 +89,20 @@ impl DeadLetters {
             let set = if in_flight { &mut self.in_flight } else { &mut self.waiting };
             set.remove(&(at, sequence));
         }
+    }
+
+    /// No letter is published any more.
+    fn forget(&mut self) {
+        *self = Self { closing: std::mem::take(&mut self.closing), ..Self::default() };
+    }
+
+    /// It is applied that these messages are done, or they left the stream. False if none of them was to be closed.
+    pub(super) fn closed(&mut self, sequences: RangeInclusive<u64>) -> bool {
+        let before = self.closing.len();
+        if before > 0 {
+            self.closing.retain(|sequence, _| !sequences.contains(sequence));
+        }
+        self.closing.len() < before
     }
 
     /// The next one to publish.
@@ -138,25 +164,50 @@ impl Consumer {
         self.state.letters.iter().flat_map(|letters| letters.open.keys().copied())
     }
 
-    /// The state without what was given up and is not applied yet: that is in the log, and holds from its place there on.
+    /// The state with letters as applied commands have them: what limits leave alone in the stream follows from them. What was given up, or done
+    /// after that, and is not applied yet is in the log, and holds from its place there on.
     pub(super) fn lasting_state(&self) -> Cow<'_, State> {
         let (Some(lead), Some(letters)) = (&self.lead, &self.state.letters) else {
             return Cow::Borrowed(&self.state);
         };
-        let is_applied = |sequence: &u64| {
-            lead.letters.as_ref().is_some_and(|letters| letters.places.contains_key(sequence))
-        };
-        if letters.open.keys().all(is_applied) {
+        let led = lead.letters.as_deref();
+        let is_applied = |sequence: &u64| led.is_some_and(|letters| letters.places.contains_key(sequence));
+        let is_closing = led.is_some_and(|letters| !letters.closing.is_empty());
+        if !is_closing && letters.open.keys().all(is_applied) {
             return Cow::Borrowed(&self.state);
         }
         let mut state = self.state.clone();
         if let Some(letters) = &mut state.letters {
             letters.open.retain(|sequence, _| is_applied(sequence));
-            if letters.open.is_empty() && letters.stored == 0 {
-                state.letters = None;
+        }
+        for (sequence, closing) in led.iter().flat_map(|letters| &letters.closing) {
+            state.reopen(*sequence, closing.pending);
+            if closing.given_up {
+                state.give_up(*sequence, closing.cause.clone());
             }
         }
+        if state.letters.as_ref().is_some_and(|letters| letters.open.is_empty() && letters.stored == 0) {
+            state.letters = None;
+        }
         Cow::Owned(state)
+    }
+
+    /// What is not applied of letters may never be: who leads no longer goes back to what is.
+    pub(super) fn keep_lasting(&mut self) {
+        if let Cow::Owned(state) = self.lasting_state() {
+            self.state = state;
+            self.dirty = true;
+        }
+    }
+
+    /// A message is about to be done; if it was given up, it is remembered as it was until that is applied.
+    pub(super) fn close_letter(&mut self, sequence: u64) {
+        let Some(cause) = self.state.given_up(sequence) else { return };
+        let Some(pending) = self.state.pending.get(&sequence) else { return };
+        let Some(lead) = &mut self.lead else { return };
+        let letters = lead.letters.get_or_insert_default();
+        let given_up = letters.places.contains_key(&sequence);
+        letters.closing.insert(sequence, Closing { pending: *pending, cause: cause.clone(), given_up });
     }
 
     /// Whether a letter is written when this message is given up. One that came back as a message to this consumer is not: that would never end.
@@ -182,7 +233,11 @@ impl Consumer {
     pub(super) fn publish_letter(&mut self, ctx: &mut Context<'_>, sequence: u64) {
         let now = ctx.outside.now();
         let Some(lead) = &mut self.lead else { return };
-        lead.letters.get_or_insert_default().add(sequence, now);
+        let letters = lead.letters.get_or_insert_default();
+        match letters.closing.get_mut(&sequence) {
+            Some(closing) => closing.given_up = true,
+            None => letters.add(sequence, now),
+        }
         self.send_letters(ctx, now);
     }
 
@@ -295,6 +350,7 @@ impl Consumer {
     /// The letter is stored: the message is done.
     fn bury(&mut self, ctx: &mut Context<'_>, sequence: u64, now: Timestamp) {
         self.free_key(ctx, sequence);
+        self.close_letter(sequence);
         self.state.finish(sequence);
         if keeps_messages(ctx) {
             self.state.unapplied.insert(sequence);
@@ -337,16 +393,16 @@ impl Consumer {
 
     /// There is no subject for letters any more: what waits for one is given up as without.
     fn forgo_letters(&mut self, ctx: &mut Context<'_>, now: Timestamp) {
-        let Some(lead) = &mut self.lead else { return };
-        lead.letters = None;
-        let Some(letters) = &self.state.letters else { return };
-        let open: Vec<(u64, Cause)> =
-            letters.open.iter().map(|(sequence, cause)| (*sequence, cause.clone())).collect();
+        let open = self.state.letters.iter().flat_map(|letters| &letters.open);
+        let open: Vec<(u64, Cause)> = open.map(|(sequence, cause)| (*sequence, cause.clone())).collect();
         for (sequence, cause) in open {
             match cause {
                 Cause::MaxDeliver => self.exhaust(ctx, sequence, now),
                 Cause::Terminated(_) => self.ack_one(ctx, sequence),
             }
+        }
+        if let Some(letters) = self.lead.as_mut().and_then(|lead| lead.letters.as_mut()) {
+            letters.forget();
         }
     }
 }

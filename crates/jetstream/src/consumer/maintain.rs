@@ -36,9 +36,13 @@ impl Consumer {
         }
         let parked = self.state.parked.contains(&sequence);
         let exhausted = self.state.exhausted.contains_key(&sequence);
+        let unapplied = self.state.unapplied.contains(&sequence);
         let pending = self.state.remove(sequence);
-        self.dirty |= chosen || parked || pending.is_some();
+        self.dirty |= chosen || parked || exhausted || unapplied || pending.is_some();
         let Some(lead) = &mut self.lead else { return };
+        if let Some(letters) = &mut lead.letters {
+            self.dirty |= letters.closed(sequence..=sequence);
+        }
         if parked {
             lead.keys.removed(&self.settings, &removed.subject, sequence);
             lead.ready = true;
@@ -71,6 +75,9 @@ impl Consumer {
         let now = ctx.outside.now();
         let Some(lead) = &mut self.lead else { return };
         lead.queue.remove_up_to(up_to);
+        if let Some(letters) = &mut lead.letters {
+            letters.closed(0..=up_to);
+        }
         lead.next = lead.next.max(up_to.saturating_add(1));
         lead.finished(&self.state, up_to);
         if waited {

@@ -63,6 +63,7 @@ impl Consumer {
     /// The message is not delivered any more, and stays in the stream.
     pub(super) fn exhaust(&mut self, ctx: &mut Context<'_>, sequence: u64, now: Timestamp) {
         self.free_key(ctx, sequence);
+        self.close_letter(sequence);
         self.state.exhaust(sequence);
         self.dirty = true;
         let Some(lead) = &mut self.lead else { return };

@@ -112,11 +112,13 @@ impl State {
         }
     }
 
-    /// A message is passed over for now.
-    pub(super) fn park(&mut self, sequence: u64) {
+    /// A message is passed over for now. `there`: it is still in the stream, so it waits for its turn.
+    pub(super) fn park(&mut self, sequence: u64, there: bool) {
         if sequence > self.delivered.stream {
             self.pass(sequence);
-            self.parked.insert(sequence);
+            if there {
+                self.parked.insert(sequence);
+            }
         }
     }
 
@@ -148,6 +150,15 @@ impl State {
         let pending = self.finish(sequence)?;
         self.exhausted.insert(sequence, pending.count);
         Some(pending)
+    }
+
+    /// A message is pending again as it was, whatever was done with it since.
+    pub(super) fn reopen(&mut self, sequence: u64, pending: Pending) {
+        self.exhausted.remove(&sequence);
+        self.unapplied.remove(&sequence);
+        if self.pending.insert(sequence, pending).is_none() {
+            self.redelivered += u64::from(pending.count > 1);
+        }
     }
 
     /// A pending message is not delivered any more, and waits for its letter. False if nothing changed.
@@ -272,7 +283,7 @@ mod tests {
     #[test]
     fn parked_message_holds_the_floor_and_is_delivered_later() {
         let mut state = delivered(&[1]);
-        state.park(2);
+        state.park(2, true);
         state.deliver(3, 2, AT, true);
         state.finish(1);
         state.finish(3);

@@ -5,10 +5,10 @@ use std::time::Duration;
 use api::duration::Nanos;
 use api::jetstream::consumer::{AckPolicy, ConsumerConfig};
 use api::jetstream::stream::Retention;
-use jetstream::consumer::{Budget, Consumer, StateError};
+use jetstream::consumer::{Budget, Consumer, RemoveReason, StateError};
 use jetstream::effect::Effect;
 
-use crate::harness::{Entry, Harness};
+use crate::harness::{Entry, Harness, Replica, World};
 
 fn explicit() -> ConsumerConfig {
     ConsumerConfig {
@@ -200,4 +200,86 @@ fn states_of_version_1_stay_readable() {
     assert_eq!(restored.delivered().consumer, 4);
     assert_eq!(restored.ack_floor().stream, 2);
     assert_eq!(hex(&bytes), hex(&busy().replica.state()));
+}
+
+#[test]
+fn message_that_is_removed_before_the_command_that_passed_it_over_is_passed_over_by_replicas_too() {
+    let config = ConsumerConfig { max_ack_pending_per_subject: 1, ..explicit() };
+    let mut harness = filled(&config, 2);
+    let before = harness.log.clone();
+    harness.log.push(Entry::Remove { sequence: 2, reason: RemoveReason::Deleted });
+    harness.pull("in", "2");
+    harness.turn();
+    harness.apply_all();
+    assert_eq!(harness.replica.consumer.delivered().stream, 2);
+    let mut world = World::new(0);
+    let mut replica = Replica::new(&mut world, harness.retention, &config, &before);
+    for entry in &harness.log[before.len()..] {
+        replica.apply(&mut world, entry, false);
+    }
+    assert_eq!(hex(&replica.state()), hex(&harness.replica.state()));
+}
+
+/// One message, given up by its client and by the log, whose letter is under way.
+fn given_up() -> (ConsumerConfig, Harness) {
+    let config = ConsumerConfig { dead_letter_subject: "dead".into(), ..explicit() };
+    let mut harness = filled(&config, 1);
+    harness.pull("in", "1");
+    harness.settle();
+    let reply = harness.deliveries().remove(0).reply;
+    harness.ack(&reply, b"+TERM no", None);
+    harness.settle();
+    (config, harness)
+}
+
+#[test]
+fn letters_are_closed_in_a_checkpoint_when_the_command_that_closes_them_is_applied() {
+    for body in [&b"+ACK"[..], b"{\"stream\":\"D\",\"seq\":1}"] {
+        let (config, mut harness) = given_up();
+        let open = hex(&harness.replica.state());
+        harness.ack(b"$JS.ACK.S.c.1.1.1.0.0", body, None);
+        harness.turn();
+        // The stream holds the message until then, so what is made from a checkpoint must as well.
+        assert_eq!(hex(&harness.replica.state()), open);
+        let restored = Consumer::restore(&harness.replica.state()).unwrap();
+        assert_eq!((restored.delivered().stream, restored.ack_floor().stream), (1, 0));
+        harness.apply_all();
+        assert_ne!(hex(&harness.replica.state()), open);
+        let mut world = World::new(0);
+        let mut replica = Replica::new(&mut world, harness.retention, &config, &harness.log[..1]);
+        harness.log[1..].iter().for_each(|entry| replica.apply(&mut world, entry, false));
+        assert_eq!(hex(&replica.state()), hex(&harness.replica.state()));
+    }
+}
+
+#[test]
+fn letters_whose_end_is_not_applied_are_open_again_when_the_lead_ends() {
+    let (config, mut harness) = given_up();
+    let open = hex(&harness.replica.state());
+    harness.ack(b"$JS.ACK.S.c.1.1.1.0.0", b"+ACK", None);
+    harness.turn();
+    harness.with(|consumer, ctx| consumer.step_down(ctx));
+    assert_eq!(hex(&harness.replica.state()), open);
+    // What was under way is applied after all.
+    let entry = harness.log[harness.replica.applied].clone();
+    harness.replica.apply(&mut harness.world, &entry, false);
+    let mut world = World::new(0);
+    let mut replica = Replica::new(&mut world, harness.retention, &config, &harness.log[..1]);
+    harness.log[1..].iter().for_each(|entry| replica.apply(&mut world, entry, false));
+    assert_eq!(hex(&replica.state()), hex(&harness.replica.state()));
+}
+
+#[test]
+fn removal_of_a_message_that_was_given_up_goes_into_the_next_checkpoint() {
+    let mut harness = filled(&ConsumerConfig { max_deliver: 1, ..explicit() }, 1);
+    harness.pull("in", "1");
+    harness.settle();
+    harness.ack(b"$JS.ACK.S.c.1.1.1.0.0", b"-NAK", None);
+    harness.settle();
+    let before = harness.replica.state();
+    harness.replica.consumer.clear_dirty();
+    harness.log.push(Entry::Remove { sequence: 1, reason: RemoveReason::Deleted });
+    harness.apply_all();
+    assert_ne!(hex(&harness.replica.state()), hex(&before));
+    assert!(harness.replica.consumer.is_dirty());
 }
