@@ -247,29 +247,37 @@ impl Writer {
     }
 
     /// Reports the status of a cluster.
-    pub async fn status(&self, namespace: &str, name: &str, status: &NatsClusterStatus) -> Result<(), Error> {
-        self.status_of::<NatsCluster>(namespace, name, FIELD_MANAGER, status).await
+    pub async fn status(&self, cluster: &NatsCluster, status: &NatsClusterStatus) -> Result<(), Error> {
+        self.status_of(cluster, FIELD_MANAGER, status).await
     }
 
-    /// Reports a status under a field manager of its own.
+    /// Reports the status of exactly the object that was looked at, under a field manager of its own. Nothing is written to a
+    /// successor of the same name: its generation may be the same, and it would seem to be done before anyone looked at it.
     pub async fn status_of<K: Object>(
         &self,
-        namespace: &str,
-        name: &str,
+        object: &K,
         manager: &str,
         status: &impl Serialize,
     ) -> Result<(), Error> {
         self.pass()?;
-        let patch = json!({
-            "apiVersion": K::api_version(&()),
-            "kind": K::kind(&()),
-            "metadata": { "name": name },
-            "status": status,
-        });
-        let parameters = PatchParams::apply(manager).force();
-        match self.api::<K>(namespace).patch_status(name, &parameters, &Patch::Apply(&patch)).await {
-            Ok(_) => Ok(()),
-            Err(error) => ignore_absence::<()>(Err(error)),
+        // A JSON patch since the API server ignores the uid that server-side apply brings to a status.
+        let patch = json!([
+            { "op": "test", "path": "/metadata/uid", "value": object.uid() },
+            { "op": "add", "path": "/status", "value": status },
+        ]);
+        let patch = serde_json::from_value(patch).map_err(kube::Error::SerdeError)?;
+        let parameters = PatchParams { field_manager: Some(manager.to_owned()), ..PatchParams::default() };
+        let (name, api) = (object.name_any(), self.api::<K>(&object.namespace().unwrap_or_default()));
+        match api.patch_status(&name, &parameters, &Patch::<K>::Json(patch)).await {
+            // A failed `test` looks like a status that breaks the schema.
+            Err(kube::Error::Api(refusal)) if refusal.code == 422 => {
+                let live = api.get_metadata_opt(&name).await?;
+                if live.is_some_and(|live| live.uid() == object.uid()) {
+                    return Err(kube::Error::Api(refusal).into());
+                }
+                Ok(())
+            }
+            result => ignore_absence(result),
         }
     }
 

@@ -269,13 +269,10 @@ async fn publish(
     look: &mut Look,
     now: Timestamp,
 ) -> Result<(), Error> {
-    let namespace = object.namespace().unwrap_or_default();
     let (status, transitions) = report::build(object, outcome, look.memory.as_ref(), now);
     let due = look.reported.is_none_or(|at| at.elapsed() >= NUMBERS_INTERVAL);
     if outcome.scaled || due || !transitions.is_empty() || differs(object.status.as_ref(), &status) {
-        let name = object.name_any();
-        let manager = crd::AUTOSCALER_MANAGER;
-        context.writer.status_of::<NatsAutoscaler>(&namespace, &name, manager, &status).await?;
+        context.writer.status_of(object, crd::AUTOSCALER_MANAGER, &status).await?;
         look.reported = Some(Instant::now());
     }
     let mut told: Vec<Event> = Vec::new();

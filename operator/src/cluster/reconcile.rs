@@ -474,7 +474,7 @@ async fn report(pass: &Pass<'_>, observed: &Observed, outcome: Outcome) -> Resul
     let (status, transitions) = status::build(pass, observed, &outcome, &image);
     status::record_metrics(pass, &status);
     if Some(&status) != pass.cluster.status.as_ref() {
-        pass.context.writer.status(&pass.identity.namespace, &pass.identity.name, &status).await?;
+        pass.context.writer.status(pass.cluster, &status).await?;
     }
     for finding in &transitions {
         let before = crd::conditions::find(&old.conditions, finding.type_);

@@ -91,7 +91,7 @@ async fn run(account: &Account, state: &State) -> Result<Action, Error> {
     let events = report::merge(&mut status.report.conditions, &findings, generation, Timestamp::now());
     let important = status.report != before.report || status.dependants != before.dependants;
     if status != before && (important || state.may_write_numbers()) {
-        state.context.writer.status_of::<Account>(&key.namespace, &key.name, FIELD_MANAGER, &status).await?;
+        state.context.writer.status_of(account, FIELD_MANAGER, &status).await?;
         state.remember(&uid, |memory| memory.wrote(&status));
     }
     for event in events {

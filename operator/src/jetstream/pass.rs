@@ -440,7 +440,7 @@ impl<K: Asset> Pass<'_, K> {
             return Ok(());
         }
         let writer = &self.state.context.writer;
-        writer.status_of::<K>(&self.key.namespace, &self.key.name, FIELD_MANAGER, status).await?;
+        writer.status_of(self.object, FIELD_MANAGER, status).await?;
         self.state.remember(&self.uid, |memory| memory.wrote(status));
         Ok(())
     }

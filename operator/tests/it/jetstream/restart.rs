@@ -15,7 +15,7 @@ use super::{account, apply, consumer, stream, until_ready};
 use crate::support::apiserver::Apiserver;
 use crate::support::broker::Broker;
 use crate::support::until;
-use crate::support::world::{World, settings};
+use crate::support::world::{World, context, settings};
 
 /// Streams that a person makes while the server is killed.
 const STREAMS: usize = 24;
@@ -190,4 +190,23 @@ async fn a_watch_that_expired_begins_anew_and_what_went_meanwhile_is_seen_to_be_
     person.js().delete_stream("again").await.unwrap();
     until("the other stream to be back", async || person.js().stream("again").await.unwrap()).await;
     assert!(person.js().stream("torn").await.unwrap().is_none());
+}
+
+#[tokio::test]
+async fn a_status_of_what_is_gone_is_not_written_to_its_successor() {
+    let world = World::empty().await;
+    let writer = context(&world.namespace, None).await.writer.clone();
+    let status = json!({ "observedGeneration": 1, "conditions": [] });
+    let first = apply::<Stream>(&world, "orders", stream("orders", json!({}))).await.unwrap();
+    writer.status_of(&first, "test", &status).await.unwrap();
+    let written = world.api::<Stream>().get("orders").await.unwrap().status.unwrap();
+    assert_eq!(serde_json::to_value(&written).unwrap()["observedGeneration"], 1);
+
+    super::delete::<Stream>(&world, "orders").await;
+    writer.status_of(&first, "test", &status).await.unwrap();
+    assert!(world.api::<Stream>().get_opt("orders").await.unwrap().is_none());
+    let second = apply::<Stream>(&world, "orders", stream("orders", json!({}))).await.unwrap();
+    assert_eq!(second.metadata.generation, first.metadata.generation, "a reader cannot tell them apart");
+    writer.status_of(&first, "test", &status).await.unwrap();
+    assert!(world.api::<Stream>().get("orders").await.unwrap().status.is_none());
 }
