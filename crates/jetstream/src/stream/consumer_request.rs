@@ -208,11 +208,13 @@ impl Stream {
 
     fn propose_config(
         &mut self,
-        outside: &dyn Outside,
+        outside: &mut dyn Outside,
         effects: &mut Effects,
         change: (Token, u64, &ConsumerConfig),
     ) -> Result<(), ApiError> {
         let (token, id, config) = change;
+        let (consumers, mut ctx) = self.split(outside, effects);
+        consumers.call(&mut ctx, id, |consumer, _| consumer.announce(config));
         let config = serde_json::to_vec(config).map_err(|error| ErrorCode::CONSUMER_CREATE.because(error))?;
         let command = Command::UpdateConsumer { id, time: outside.now(), config: &config };
         self.propose_consumers(effects, Some(token), &command);

@@ -98,7 +98,9 @@ impl Stream {
         self.dedupe.set_window(self.facts.config.duplicate_window.duration());
         self.expiries.wake();
         self.dirty = true;
-        if before.retention == Retention::Limits && self.facts.config.retention == Retention::Interest {
+        if before.retention != self.facts.config.retention {
+            let (consumers, mut ctx) = self.split(outside, effects);
+            consumers.retention_changed(&mut ctx);
             self.sweep(outside, effects, &Filter::All)?;
         }
         if let Some(max) = limit(self.facts.config.max_msgs_per_subject) {
