@@ -113,7 +113,8 @@ impl Consumer {
         let before = std::mem::replace(&mut self.config, config);
         self.settings = Settings::new(&self.config);
         self.dirty = true;
-        if before.filters() != self.config.filters() {
+        let refiltered = before.filters() != self.config.filters();
+        if refiltered {
             self.restrict_chosen(ctx)?;
         }
         let now = ctx.outside.now();
@@ -128,6 +129,10 @@ impl Consumer {
             lead.deadlines.rebuild(&self.state, &self.settings);
             lead.replicated = Settings::is_replicated(&self.config, ctx);
             lead.refiltering = false;
+            if refiltered {
+                // What the old filter let the search pass over behind the last delivery may match now; a new leader would find it too.
+                lead.next = self.state.delivered.stream.saturating_add(1);
+            }
             lead.ready = true;
         }
         self.recount();
