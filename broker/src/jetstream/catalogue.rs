@@ -81,8 +81,8 @@ pub struct CatalogueRequest {
 #[derive(Debug)]
 pub struct Keeper {
     catalogue: Catalogue,
-    /// How its group begins; taken when it does.
-    start: Option<Start>,
+    /// How its group begins, and what the log has to hear of that first; taken when it does.
+    start: Option<(Start, Option<Position>)>,
     /// Where the catalogue is written as a whole.
     path: PathBuf,
     queue: VecDeque<CatalogueRequest>,
@@ -99,7 +99,12 @@ pub struct Keeper {
 
 impl Keeper {
     /// A keeper of what was recovered. `ready` is called once with everything that is in the catalogue.
-    pub fn new(catalogue: Catalogue, start: Start, path: PathBuf, ready: Call<Catalogue>) -> Self {
+    pub fn new(
+        catalogue: Catalogue,
+        start: (Start, Option<Position>),
+        path: PathBuf,
+        ready: Call<Catalogue>,
+    ) -> Self {
         let saved = catalogue.applied();
         Self {
             catalogue,
@@ -128,7 +133,11 @@ enum Decision {
 impl Shard {
     /// Starts the catalogue's group.
     pub(super) fn start_keeper(&mut self) {
-        let Some(start) = self.keeper.as_mut().and_then(|keeper| keeper.start.take()) else { return };
+        let start = self.keeper.as_mut().and_then(|keeper| keeper.start.take());
+        let Some((start, untold)) = start else { return };
+        if let Some(Position { index, term }) = untold {
+            self.records.push(Record::Released { group: META_GROUP, index, term });
+        }
         let started = self.node.add_group(GroupId(META_GROUP), start);
         assert!(started.is_ok(), "the catalogue's group does not start: {started:?}");
     }

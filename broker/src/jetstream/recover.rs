@@ -138,11 +138,20 @@ pub fn read_catalogue(
     }
 }
 
-/// How the catalogue's group begins. A hole in its log is an error: a stream that is not in the catalogue would be taken as deleted.
-pub fn catalogue_start(catalogue: &Catalogue, log: GroupLog, path: &Path) -> Result<Start, StartError> {
+/// How the catalogue's group begins, and the place that the log has to hear of first: it lost the end of what the file covers, and would refuse what
+/// follows. A hole in its log is an error: a stream that is not in the catalogue would be taken as deleted.
+pub fn catalogue_start(
+    catalogue: &Catalogue,
+    log: GroupLog,
+    path: &Path,
+) -> Result<(Start, Option<Position>), StartError> {
+    let logged = log.last();
     let (start, lost) = start(log, catalogue.applied());
     match lost {
-        None => Ok(start),
+        None => {
+            let untold = (logged < start.applied).then_some(start.snapshot);
+            Ok((start, untold))
+        }
         Some(lost) => Err(StartError::Catalogue { path: path.to_owned(), reason: lost }),
     }
 }
@@ -221,6 +230,17 @@ mod tests {
         let (start, lost) = start(group, 0);
         assert_eq!((start.applied, start.snapshot.term), (7, 2));
         assert_eq!(lost.unwrap(), "log entries from 1 on are missing");
+    }
+
+    #[test]
+    fn the_log_hears_where_a_catalogue_goes_on_that_it_knows_less_of() {
+        let mut catalogue = Catalogue::new();
+        catalogue.cover(7);
+        let path = Path::new("catalogue");
+        for (log, told) in [(GroupLog::default(), Some(7)), (log(1..=6), Some(7)), (log(1..=7), None)] {
+            let (start, untold) = catalogue_start(&catalogue, log, path).unwrap();
+            assert_eq!((start.applied, untold.map(|place| place.index)), (7, told));
+        }
     }
 
     #[test]

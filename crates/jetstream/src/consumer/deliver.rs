@@ -185,6 +185,9 @@ impl Consumer {
             return Err(Idle::Blocked);
         }
         self.check_memory(ctx)?;
+        if self.lead.as_ref().is_some_and(|lead| lead.refiltering) {
+            return Err(Idle::Later);
+        }
         loop {
             let message = match self.next_new(ctx) {
                 Ok(message) => message.ok_or(Idle::Empty)?,

@@ -75,6 +75,8 @@ pub(super) struct Lead {
     pub(super) inactive_at: Option<Timestamp>,
     pub(super) active_at: Timestamp,
     pub(super) wants_deletion: bool,
+    /// Another filter is proposed and not applied.
+    pub(super) refiltering: bool,
     /// Deliveries are stopped until then.
     pub(super) paused_until: Option<Timestamp>,
     /// `$JS.ACK.<stream>.<consumer>.`
@@ -192,6 +194,7 @@ impl Consumer {
             inactive_at: None,
             active_at: now,
             wants_deletion: false,
+            refiltering: false,
             paused_until: None,
             ack_prefix,
             scratch: BytesMut::new(),
@@ -214,7 +217,7 @@ impl Consumer {
     }
 
     /// Acknowledgements in the state whose commands never came are proposed once more.
-    fn propose_again(&self, lead: &mut Lead, now: Timestamp) {
+    pub(super) fn propose_again(&self, lead: &mut Lead, now: Timestamp) {
         for sequence in &self.state.unapplied {
             lead.record(Operation::Acked { first: *sequence, count: 1 }, now);
         }

@@ -11,7 +11,7 @@ use store::stream::{Error as StoreError, Removed};
 
 use super::ack::nanos;
 use super::advise::Delivery;
-use super::settings::Settings;
+use super::settings::{Settings, keeps_messages};
 use super::{Consumer, Context, RemoveReason};
 use crate::effect::Effect;
 
@@ -88,12 +88,33 @@ impl Consumer {
         self.count_keys(ctx);
     }
 
+    /// A new configuration is proposed. With another filter nothing new is delivered until it is in force: what the old one passes over is needed by the
+    /// new one as far as the log says, and would be passed over all the same.
+    pub fn announce(&mut self, config: &ConsumerConfig) {
+        if let Some(lead) = &mut self.lead {
+            lead.refiltering |= self.config.filters() != config.filters();
+        }
+    }
+
+    /// The stream keeps messages by another rule.
+    pub(crate) fn handle_retention(&mut self, ctx: &mut Context<'_>) {
+        let now = ctx.outside.now();
+        let Some(mut lead) = self.lead.take() else { return };
+        lead.replicated = Settings::is_replicated(&self.config, ctx);
+        if keeps_messages(ctx) {
+            // Deliveries that are acknowledgements too did not count so far.
+            self.propose_again(&mut lead, now);
+        }
+        self.lead = Some(lead);
+    }
+
     /// A new configuration is in force; pausing is one.
     pub fn update(&mut self, ctx: &mut Context<'_>, config: Arc<ConsumerConfig>) -> Result<(), StoreError> {
         let before = std::mem::replace(&mut self.config, config);
         self.settings = Settings::new(&self.config);
         self.dirty = true;
-        if before.filters() != self.config.filters() {
+        let refiltered = before.filters() != self.config.filters();
+        if refiltered {
             self.restrict_chosen(ctx)?;
         }
         let now = ctx.outside.now();
@@ -107,6 +128,11 @@ impl Consumer {
         if let Some(lead) = &mut self.lead {
             lead.deadlines.rebuild(&self.state, &self.settings);
             lead.replicated = Settings::is_replicated(&self.config, ctx);
+            lead.refiltering = false;
+            if refiltered {
+                // What the old filter let the search pass over behind the last delivery may match now; a new leader would find it too.
+                lead.next = self.state.delivered.stream.saturating_add(1);
+            }
             lead.ready = true;
         }
         self.recount();

@@ -208,11 +208,13 @@ impl Stream {
 
     fn propose_config(
         &mut self,
-        outside: &dyn Outside,
+        outside: &mut dyn Outside,
         effects: &mut Effects,
         change: (Token, u64, &ConsumerConfig),
     ) -> Result<(), ApiError> {
         let (token, id, config) = change;
+        let (consumers, mut ctx) = self.split(outside, effects);
+        consumers.call(&mut ctx, id, |consumer, _| consumer.announce(config));
         let config = serde_json::to_vec(config).map_err(|error| ErrorCode::CONSUMER_CREATE.because(error))?;
         let command = Command::UpdateConsumer { id, time: outside.now(), config: &config };
         self.propose_consumers(effects, Some(token), &command);
@@ -376,7 +378,7 @@ impl Stream {
                 }
                 if let Some((result, before)) = updated {
                     result?;
-                    self.sweep(outside, effects, &before)?;
+                    self.sweep(outside, effects, (&before, None))?;
                 }
                 self.answer_pauses(outside, effects, *id);
                 self.answer_info(outside, effects, (*id, flight));
@@ -398,7 +400,7 @@ impl Stream {
                 let (consumers, mut ctx) = self.split(outside, effects);
                 if let Some(consumer) = consumers.remove(&mut ctx, *id, leading) {
                     let filter: Filter = consumer.filter().clone();
-                    self.sweep(outside, effects, &filter)?;
+                    self.sweep(outside, effects, (&filter, Some(*id)))?;
                 }
                 self.release_consumer(outside, effects, *id)?;
                 self.dirty = true;
@@ -411,7 +413,7 @@ impl Stream {
                 if let Some(applied) = applied {
                     let applied = applied
                         .map_err(|error| ApplyError::Consumer { id: *id, reason: error.to_string() })?;
-                    self.remove_acked(outside, effects, &applied)?;
+                    self.remove_acked(outside, effects, (*id, &applied))?;
                     self.apply_letters(outside, effects, (*id, &applied))?;
                 }
             }

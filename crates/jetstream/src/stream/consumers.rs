@@ -261,6 +261,11 @@ impl Consumers {
         self.for_each(ctx, |consumer, ctx| consumer.handle_purged(ctx, up_to));
     }
 
+    /// The stream keeps messages by another rule.
+    pub(crate) fn retention_changed(&mut self, ctx: &mut Context<'_>) {
+        self.for_each(ctx, Consumer::handle_retention);
+    }
+
     pub(crate) fn lead(&mut self, ctx: &mut Context<'_>) {
         self.for_each(ctx, Consumer::lead);
     }

@@ -41,6 +41,12 @@ impl Held {
         self.messages.contains_key(&sequence)
     }
 
+    /// Does any consumer but this one hold it?
+    pub(crate) fn is_held_but_by(&self, consumer: Option<u64>, sequence: u64) -> bool {
+        let message = self.messages.get(&sequence);
+        message.is_some_and(|message| message.consumers.iter().any(|holder| Some(*holder) != consumer))
+    }
+
     /// Bytes of all.
     pub(crate) fn bytes(&self) -> u64 {
         self.bytes

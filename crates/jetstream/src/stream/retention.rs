@@ -98,8 +98,10 @@ impl Stream {
         self.dedupe.set_window(self.facts.config.duplicate_window.duration());
         self.expiries.wake();
         self.dirty = true;
-        if before.retention == Retention::Limits && self.facts.config.retention == Retention::Interest {
-            self.sweep(outside, effects, &Filter::All)?;
+        if before.retention != self.facts.config.retention {
+            let (consumers, mut ctx) = self.split(outside, effects);
+            consumers.retention_changed(&mut ctx);
+            self.sweep(outside, effects, (&Filter::All, None))?;
         }
         if let Some(max) = limit(self.facts.config.max_msgs_per_subject) {
             let mut full: Vec<Box<[u8]>> = Vec::new();
@@ -117,13 +119,20 @@ impl Stream {
         self.update_sources(outside, effects)
     }
 
+    /// On an interest stream: must this message stay? `without` is a consumer that does not wait for a letter about it any more; with another filter
+    /// it may want none of its subject, and waits for the letter all the same.
+    fn is_needed(&self, sequence: u64, subject: &[u8], without: Option<u64>) -> bool {
+        self.held.is_held_but_by(without, sequence) || self.consumers.needs(sequence, subject)
+    }
+
     /// Removes what a consumer was the last one to need.
     pub(crate) fn remove_acked(
         &mut self,
         outside: &mut dyn Outside,
         effects: &mut Effects,
-        applied: &Applied,
+        what: (u64, &Applied),
     ) -> Result<(), StoreError> {
+        let (id, applied) = what;
         let retention = self.facts.config.retention;
         if retention == Retention::Limits {
             return Ok(());
@@ -134,7 +143,7 @@ impl Stream {
             let last = (*range.end()).min(state.last_sequence);
             for sequence in first..=last {
                 let Some(subject) = self.store.subject_of(sequence)? else { continue };
-                if retention == Retention::WorkQueue || !self.consumers.needs(sequence, &subject) {
+                if retention == Retention::WorkQueue || !self.is_needed(sequence, &subject, Some(id)) {
                     self.remove(outside, effects, (sequence, false, RemoveReason::Acked))?;
                 }
             }
@@ -142,19 +151,20 @@ impl Stream {
         Ok(())
     }
 
-    /// On an interest stream: removes what nobody needs among what the filter lets through.
+    /// On an interest stream: removes what nobody needs among what the filter lets through, perhaps after a consumer is gone.
     pub(crate) fn sweep(
         &mut self,
         outside: &mut dyn Outside,
         effects: &mut Effects,
-        filter: &Filter,
+        what: (&Filter, Option<u64>),
     ) -> Result<(), StoreError> {
+        let (filter, gone) = what;
         if self.facts.config.retention != Retention::Interest {
             return Ok(());
         }
         let mut from = self.store.state().first_sequence;
         while let Some(message) = self.store.next(filter, from)? {
-            if !self.consumers.needs(message.sequence, &message.subject) {
+            if !self.is_needed(message.sequence, &message.subject, gone) {
                 self.remove(outside, effects, (message.sequence, false, RemoveReason::Acked))?;
             }
             from = message.sequence + 1;

@@ -5,7 +5,8 @@ use std::collections::BTreeSet;
 /// One name of a consumer; each deletion begins another epoch.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct ConsumerHistory {
-    pub(crate) filter: String,
+    /// What it may filter: one, and those that were asked for and not answered.
+    filters: Vec<String>,
     pub(crate) epoch: u64,
     /// It exists for certain.
     pub(crate) is_sure: bool,
@@ -24,12 +25,30 @@ impl ConsumerHistory {
         Self { is_gone: true, is_whole: true, ..Self::default() }
     }
 
-    /// Its creation is asked for.
-    pub(crate) fn creating(&mut self, filter: &str) {
+    /// Its creation or another configuration is asked for. Whether it may want less than before.
+    pub(crate) fn configuring(&mut self, filter: &str) -> bool {
         if self.is_gone {
-            self.filter = filter.to_owned();
+            self.filters.clear();
         }
         self.is_gone = false;
+        let narrows = !filter.is_empty() && self.filters.iter().any(|known| known != filter);
+        if !self.filters.iter().any(|known| known == filter) {
+            self.filters.push(filter.to_owned());
+        }
+        narrows
+    }
+
+    /// That was answered: it is so.
+    pub(crate) fn configured(&mut self, filter: String) {
+        self.filters = vec![filter];
+        self.is_sure = true;
+    }
+
+    /// That was refused.
+    pub(crate) fn refused(&mut self, filter: &str) {
+        if self.filters.len() > 1 {
+            self.filters.retain(|known| known != filter);
+        }
     }
 
     /// Its deletion is asked for.
@@ -49,9 +68,11 @@ impl ConsumerHistory {
         self.confirmed.clear();
     }
 
-    /// Does it want messages of this subject?
+    /// Does it want messages of this subject for certain?
     pub(crate) fn wants(&self, subject: &str) -> bool {
-        self.filter.is_empty() || subject::matches(subject.as_bytes(), self.filter.as_bytes())
+        self.filters
+            .iter()
+            .all(|filter| filter.is_empty() || subject::matches(subject.as_bytes(), filter.as_bytes()))
     }
 
     /// The floor is not below this: the last confirmed sequence below everything that was given out and not confirmed.

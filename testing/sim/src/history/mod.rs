@@ -86,7 +86,7 @@ pub(crate) enum Asked {
     Term { group: u64, consumer: String, epoch: u64, sequence: u64 },
     Purge { group: u64, covers: Vec<u64> },
     Delete { group: u64, sequence: u64 },
-    CreateConsumer { group: u64, name: String },
+    ConfigureConsumer { group: u64, name: String, filter: String },
     DeleteConsumer { group: u64, name: String },
     ConsumerInfo { group: u64, name: String },
     CreateStream(Box<StreamConfig>),
@@ -148,7 +148,7 @@ impl History {
     /// Is a change of this consumer asked for and not answered?
     pub(crate) fn is_changing(&self, in_group: u64, consumer: &str) -> bool {
         self.asked.values().any(|asked| match asked {
-            Asked::CreateConsumer { group, name } | Asked::DeleteConsumer { group, name } => {
+            Asked::ConfigureConsumer { group, name, .. } | Asked::DeleteConsumer { group, name } => {
                 *group == in_group && name == consumer
             }
             _ => false,

@@ -181,8 +181,10 @@ impl Run {
                     history.removed.insert(sequence);
                 }
             }
-            Asked::CreateConsumer { group, name } => self.consumer_answered(group, &name, is_done, false),
-            Asked::DeleteConsumer { group, name } => self.consumer_answered(group, &name, is_done, true),
+            Asked::ConfigureConsumer { group, name, filter } => {
+                self.consumer_answered(group, &name, is_done, Some(filter));
+            }
+            Asked::DeleteConsumer { group, name } => self.consumer_answered(group, &name, is_done, None),
             Asked::ConsumerInfo { group, name } => {
                 if let Ok(Response::Consumer(info)) = result {
                     self.check_pending(group, &name, &info);
@@ -214,13 +216,15 @@ impl Run {
         }
     }
 
-    fn consumer_answered(&mut self, group: u64, name: &str, is_done: bool, is_deletion: bool) {
+    /// A consumer was configured with a filter, or deleted.
+    fn consumer_answered(&mut self, group: u64, name: &str, is_done: bool, filter: Option<String>) {
         let history = self.history.streams.get_mut(&group);
         let Some(known) = history.and_then(|history| history.consumers.get_mut(name)) else { return };
-        match (is_done, is_deletion) {
-            (true, true) => known.deleted(),
-            (true, false) => known.is_sure = true,
-            (false, _) => {}
+        match (is_done, filter) {
+            (true, None) => known.deleted(),
+            (true, Some(filter)) => known.configured(filter),
+            (false, None) => {}
+            (false, Some(filter)) => known.refused(&filter),
         }
     }
 

@@ -106,7 +106,7 @@ impl Run {
             Asked::Publish { group } | Asked::Purge { group, .. } | Asked::Delete { group, .. } => {
                 server.is_healthy(*group)
             }
-            Asked::CreateConsumer { group, .. } | Asked::DeleteConsumer { group, .. } => {
+            Asked::ConfigureConsumer { group, .. } | Asked::DeleteConsumer { group, .. } => {
                 server.is_healthy(*group)
             }
             _ => false,

@@ -67,19 +67,30 @@ pub(crate) fn update(config: &StreamConfig, random: &mut Random) -> StreamConfig
     config
 }
 
+/// What a consumer of a stream wants.
+pub(crate) fn filter(stream: &str, name: &str, random: &mut Random) -> String {
+    match random.below(if name == CONSUMERS[0] { 3 } else { 6 }) {
+        0 => format!("{stream}.k1"),
+        1 => format!("{stream}.k2"),
+        _ => String::new(),
+    }
+}
+
 /// A pull consumer with explicit acknowledgements. The second one gives messages up, and does not take all of a subject at once.
-pub(crate) fn consumer(name: &str, filter: &str) -> ConsumerConfig {
+pub(crate) fn consumer(name: &str, filter: &str, random: &mut Random) -> ConsumerConfig {
     let mut config = json!({
         "durable_name": name,
         "name": name,
         "ack_policy": "explicit",
-        "ack_wait": 3 * SECOND,
+        "ack_wait": (1 + random.below(4) as i64) * SECOND,
         "filter_subject": filter,
-        "max_ack_pending": 20,
+        "max_ack_pending": 5 + random.below(20),
     });
     if name == CONSUMERS[1] {
         let letters = json!({
-            "max_deliver": 3, "dead_letter_subject": DEAD_LETTERS, "max_ack_pending_per_subject": 2,
+            "max_deliver": 2 + random.below(3),
+            "dead_letter_subject": DEAD_LETTERS,
+            "max_ack_pending_per_subject": 1 + random.below(3),
         });
         merge(&mut config, letters);
     }

@@ -212,13 +212,19 @@ impl Run {
         match kinds + self.random.below(4 - kinds) {
             0 if len > 0 => {
                 let cut = self.random.below(len);
+                self.trace(|| format!("{cut} of its {len} bytes are left"));
                 self.disk.truncate(&path, cut);
             }
             1 => {
                 self.disk.vanish(&path);
             }
             _ if len > 0 => {
-                let bit = self.random.below(len * 8);
+                let mut bit = self.random.below(len * 8);
+                // Flipped once more it would be whole, and what was reported as lost would be back.
+                if !self.flipped.insert((path.clone(), bit)) {
+                    bit = (bit + 1) % (len * 8);
+                }
+                self.trace(|| format!("bit {bit} of {len} bytes is flipped"));
                 self.disk.flip_bit(&path, bit);
             }
             _ => return None,

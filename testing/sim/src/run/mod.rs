@@ -7,7 +7,9 @@ mod faults;
 mod work;
 
 use std::cell::RefCell;
+use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -70,6 +72,8 @@ pub(crate) struct Run {
     pub(crate) has_faults: bool,
     /// Something may have been lost for good from the log or the catalogue.
     pub(crate) log_is_damaged: bool,
+    /// Bits of files that were flipped.
+    pub(crate) flipped: BTreeSet<(PathBuf, u64)>,
 }
 
 /// Runs a seed.
@@ -120,6 +124,7 @@ impl Run {
             outcome: Outcome::default(),
             has_faults: false,
             log_is_damaged: false,
+            flipped: BTreeSet::new(),
         }
     }
 

@@ -254,15 +254,14 @@ impl Run {
             let request = Request::DeleteConsumer { consumer: name.as_str().into() };
             (Asked::DeleteConsumer { group, name }, request)
         } else {
-            let filter = match (name.as_str(), self.random.below(2)) {
-                ("c0", 0) => format!("{}.k1", history.name),
-                _ => String::new(),
-            };
-            consumer.creating(&filter);
-            let config = Box::new(configs::consumer(&name, &consumer.filter));
+            let filter = configs::filter(&history.name, &name, &mut self.random);
+            if consumer.configuring(&filter) {
+                history.consumer_gone = next;
+            }
+            let config = Box::new(configs::consumer(&name, &filter, &mut self.random));
             let action = ConsumerAction::default();
             let request = Request::CreateConsumer { config, action, pedantic: false };
-            (Asked::CreateConsumer { group, name }, request)
+            (Asked::ConfigureConsumer { group, name, filter }, request)
         };
         let operation = self.history.ask(asked);
         self.with_server(|server| server.request(group, Token(operation), request));

@@ -31,7 +31,8 @@ pub(crate) enum Wanted {
 
 pub(crate) struct Keeper {
     catalogue: Catalogue,
-    start: Option<Start>,
+    /// How its group begins, and what the log has to hear of that first.
+    start: Option<(Start, Option<Position>)>,
     queue: VecDeque<(Token, Wanted)>,
     current: Option<Token>,
     applied: Position,
@@ -62,13 +63,16 @@ impl Keeper {
             catalogue.avoid(newest);
         }
         let saved = catalogue.applied();
-        let (start, lost) = logs.remove(&META_GROUP).unwrap_or_default().start(saved);
+        let log = logs.remove(&META_GROUP).unwrap_or_default();
+        let logged = log.last();
+        let (start, lost) = log.start(saved);
         if let Some(lost) = lost {
             return Err(BootError::Catalogue(lost));
         }
+        let untold = (logged < start.applied).then_some(start.snapshot);
         Ok(Self {
             catalogue,
-            start: Some(start),
+            start: Some((start, untold)),
             queue: VecDeque::new(),
             current: None,
             applied: Position::default(),
@@ -92,7 +96,10 @@ impl Keeper {
 
 impl Server {
     pub(super) fn start_keeper(&mut self) {
-        let Some(start) = self.keeper.start.take() else { return };
+        let Some((start, untold)) = self.keeper.start.take() else { return };
+        if let Some(at) = untold {
+            self.batch.records.push(Record::Released { group: META_GROUP, at });
+        }
         let started = self.node.add_group(GroupId(META_GROUP), start);
         assert!(started.is_ok(), "the catalogue's group does not start: {started:?}");
     }
