@@ -41,7 +41,21 @@ pub struct Group<S> {
     pub route_weight: u32,
 }
 
+impl<S> Default for Plan<S> {
+    fn default() -> Self {
+        Self { plain: Vec::new(), services: Vec::new(), groups: Vec::new(), routes: Vec::new() }
+    }
+}
+
 impl<S> Plan<S> {
+    /// Empties it. Room stays.
+    pub fn clear(&mut self) {
+        self.plain.clear();
+        self.services.clear();
+        self.groups.clear();
+        self.routes.clear();
+    }
+
     /// Does nobody want the message?
     #[must_use]
     pub fn is_empty(&self) -> bool {
@@ -51,24 +65,18 @@ impl<S> Plan<S> {
 
 /// Collects the matches of the trie into a plan.
 #[derive(Debug)]
-pub struct PlanBuilder<S> {
-    plan: Plan<S>,
+pub struct PlanBuilder<'p, S> {
+    plan: &'p mut Plan<S>,
 }
 
-impl<S> Default for PlanBuilder<S> {
-    fn default() -> Self {
-        Self {
-            plan: Plan { plain: Vec::new(), services: Vec::new(), groups: Vec::new(), routes: Vec::new() },
-        }
+impl<'p, S> PlanBuilder<'p, S> {
+    /// Into this plan, which is empty.
+    pub fn new(plan: &'p mut Plan<S>) -> Self {
+        Self { plan }
     }
 }
 
-impl<S: Clone + PartialEq> PlanBuilder<S> {
-    /// The finished plan.
-    pub fn finish(self) -> Plan<S> {
-        self.plan
-    }
-
+impl<S: Clone + PartialEq> PlanBuilder<'_, S> {
     fn route(&mut self, sink: &S) -> usize {
         let routes = &mut self.plan.routes;
         if let Some(index) = routes.iter().position(|route| route.sink == *sink) {
@@ -88,7 +96,7 @@ impl<S: Clone + PartialEq> PlanBuilder<S> {
     }
 }
 
-impl<'a, S: Clone + PartialEq> Visitor<'a, Arc<Subscription<S>>> for PlanBuilder<S> {
+impl<'a, S: Clone + PartialEq> Visitor<'a, Arc<Subscription<S>>> for PlanBuilder<'_, S> {
     fn plain(&mut self, values: &'a [Arc<Subscription<S>>]) {
         for subscription in values {
             match subscription.side {

@@ -326,12 +326,18 @@ impl<S: Clone + PartialEq> Interest<S> {
 
     /// Everybody who gets a message with this literal subject, with the generation for which that holds.
     pub fn plan(&self, literal: &[u8]) -> (u64, Plan<S>) {
+        let mut plan = Plan::default();
+        (self.plan_into(literal, &mut plan), plan)
+    }
+
+    /// The same into a plan that is there, whatever it was before.
+    pub fn plan_into(&self, literal: &[u8], plan: &mut Plan<S>) -> u64 {
+        plan.clear();
         let inner = self.inner.read();
         // Read under the lock: a change after it is a new generation.
         let generation = self.generation();
-        let mut builder = PlanBuilder::default();
-        inner.subscriptions.matching(literal, &mut builder);
-        (generation, builder.finish())
+        inner.subscriptions.matching(literal, &mut PlanBuilder::new(plan));
+        generation
     }
 
     /// Does anybody, here or on a peer, want this literal subject?

@@ -22,7 +22,7 @@ pub(super) fn bound(sequence: u64) -> u64 {
 /// Takes a message out of the counters of its subject.
 pub(super) fn remove(subjects: &mut SubjectIndex, literal: &[u8], sequence: u64) {
     let Some(id) = subjects.id(literal) else { return };
-    let state = subjects.state_mut(id);
+    let mut state = subjects.state(id);
     if state.messages <= 1 {
         subjects.forget_id(id);
         return;
@@ -41,14 +41,16 @@ pub(super) fn remove(subjects: &mut SubjectIndex, literal: &[u8], sequence: u64)
             _ => {}
         }
     }
+    subjects.set_state(id, state);
 }
 
 /// Adds messages of a subject that all lie behind those it has.
 pub(super) fn merge(subjects: &mut SubjectIndex, literal: &[u8], more: SubjectState) {
-    match subjects.get_mut(literal) {
-        Some(state) => {
-            state.last = more.last;
-            state.messages += more.messages;
+    match subjects.id(literal) {
+        Some(id) => {
+            let state = subjects.state(id);
+            let messages = state.messages + more.messages;
+            subjects.set_state(id, SubjectState { last: more.last, messages, ..state });
         }
         None => {
             subjects.set(literal, more);

@@ -42,14 +42,16 @@ impl BySubject {
 
     /// Takes note that a message is gone.
     pub(super) fn remove(&mut self, id: SubjectId, literal: &[u8], sequence: u64) {
-        let state = self.index.state_mut(id);
+        let mut state = self.index.state(id);
         state.messages -= 1;
         if state.messages >= 2 {
-            let Some(Some(list)) = self.lists.get_mut(id as usize) else { return };
-            list.remove(sequence);
-            if let (Some(first), Some(last)) = (list.first(), list.last()) {
-                (state.first, state.last) = (first, last);
+            if let Some(Some(list)) = self.lists.get_mut(id as usize) {
+                list.remove(sequence);
+                if let (Some(first), Some(last)) = (list.first(), list.last()) {
+                    (state.first, state.last) = (first, last);
+                }
             }
+            self.index.set_state(id, state);
             return;
         }
         if let Some(list) = self.lists.get_mut(id as usize) {
@@ -57,7 +59,7 @@ impl BySubject {
         }
         if state.messages == 1 {
             let left = if state.first == sequence { state.last } else { state.first };
-            (state.first, state.last) = (left, left);
+            self.index.set_state(id, SubjectState { first: left, last: left, messages: 1 });
         } else {
             self.index.forget_known(id, literal);
             if self.index.is_empty() {

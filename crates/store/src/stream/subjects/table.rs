@@ -11,15 +11,86 @@ const PIECE: usize = 1 << PIECE_BITS;
 /// Buckets that one removal takes away if there are far too many.
 const SHRINK: usize = 8;
 
-/// What is known of a subject.
+/// Mark in [`Entry::place`] of a subject whose counters are listed.
+const LISTED: u32 = 1 << 31;
+/// Numbers of prefixes are below this.
+pub(super) const MAX_PREFIXES: u32 = LISTED - 1;
+
+/// What is known of a subject. Most subjects of streams with very many have one message, so its sequence is all that there is room for; the
+/// counters of the others are listed elsewhere.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Entry {
-    /// Its messages.
-    pub(super) state: SubjectState,
-    /// Number of the bytes that it starts with; `NONE` if the number is free.
+struct Entry {
+    /// Sequence of its one message, or the place of its counters in the list.
+    value: u64,
+    /// Number of the bytes that it starts with, and whether the counters are listed; `NONE` if the number is free.
+    place: u32,
+    /// Address of the bytes after that.
+    tail: u32,
+}
+
+/// Where the bytes of a subject are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Spelling {
+    /// Number of the bytes that it starts with.
     pub(super) prefix: u32,
     /// Address of the bytes after that.
     pub(super) tail: u32,
+}
+
+impl Entry {
+    #[inline]
+    fn spelling(&self) -> Spelling {
+        Spelling { prefix: self.place & !LISTED, tail: self.tail }
+    }
+
+    fn is_free(&self) -> bool {
+        self.place == NONE
+    }
+}
+
+/// The sequence, if it says all about a subject.
+#[inline]
+fn alone(state: &SubjectState) -> Option<u64> {
+    (state.messages == 1 && state.first == state.last).then_some(state.first)
+}
+
+/// Counters of the subjects for which a sequence does not say all.
+#[derive(Debug)]
+struct Listed {
+    states: Pieces<SubjectState>,
+    /// First free place; each names the next by `first`.
+    free: u64,
+    used: usize,
+}
+
+impl Default for Listed {
+    fn default() -> Self {
+        Self { states: Pieces::default(), free: u64::MAX, used: 0 }
+    }
+}
+
+impl Listed {
+    #[inline]
+    fn add(&mut self, state: SubjectState) -> u64 {
+        self.used += 1;
+        if self.free == u64::MAX {
+            self.states.push(state);
+            return self.states.len() as u64 - 1;
+        }
+        let place = self.free;
+        self.free = std::mem::replace(self.states.get_mut(place as usize), state).first;
+        place
+    }
+
+    #[inline]
+    fn remove(&mut self, place: u64) {
+        self.states.get_mut(place as usize).first = std::mem::replace(&mut self.free, place);
+        self.used -= 1;
+        // A subject whose messages take turns comes back at once: what it needs stays.
+        if self.used == 0 && self.states.len() > PIECE {
+            *self = Self::default();
+        }
+    }
 }
 
 /// How a record is found. Apart from the records, so that many of them fit into a processor's caches: a search that ends without a record,
@@ -89,6 +160,7 @@ pub(super) struct Table {
     entries: Pieces<Entry>,
     /// By number, as the records.
     links: Pieces<Link>,
+    listed: Listed,
     /// First free number.
     free: u32,
     len: usize,
@@ -101,6 +173,7 @@ impl Default for Table {
         Self {
             entries: Pieces::default(),
             links: Pieces::default(),
+            listed: Listed::default(),
             free: NONE,
             len: 0,
             buckets: Pieces::default(),
@@ -114,16 +187,48 @@ impl Table {
         self.len
     }
 
-    /// The record with a number that is in use.
+    /// Where the bytes of a subject are. Here and below, the number must be in use.
     #[inline]
-    pub(super) fn get(&self, number: u32) -> &Entry {
-        self.entries.get(number as usize)
+    pub(super) fn spelling(&self, number: u32) -> Spelling {
+        self.entries.get(number as usize).spelling()
     }
 
-    /// The same, to be changed.
+    /// The bytes after the prefix have moved.
+    pub(super) fn set_tail(&mut self, number: u32, tail: u32) {
+        self.entries.get_mut(number as usize).tail = tail;
+    }
+
+    /// The counters of a subject.
     #[inline]
-    pub(super) fn get_mut(&mut self, number: u32) -> &mut Entry {
-        self.entries.get_mut(number as usize)
+    pub(super) fn state(&self, number: u32) -> SubjectState {
+        self.state_of(self.entries.get(number as usize))
+    }
+
+    #[inline]
+    fn state_of(&self, entry: &Entry) -> SubjectState {
+        if entry.place & LISTED == 0 {
+            return SubjectState { first: entry.value, last: entry.value, messages: 1 };
+        }
+        *self.listed.states.get(entry.value as usize)
+    }
+
+    /// Changes the counters of a subject.
+    #[inline]
+    pub(super) fn set_state(&mut self, number: u32, state: SubjectState) {
+        let entry = self.entries.get_mut(number as usize);
+        match (entry.place & LISTED != 0, alone(&state)) {
+            (false, Some(sequence)) => entry.value = sequence,
+            (false, None) => {
+                entry.value = self.listed.add(state);
+                entry.place |= LISTED;
+            }
+            (true, Some(sequence)) => {
+                self.listed.remove(entry.value);
+                entry.value = sequence;
+                entry.place &= !LISTED;
+            }
+            (true, None) => *self.listed.states.get_mut(entry.value as usize) = state,
+        }
     }
 
     #[inline]
@@ -133,14 +238,14 @@ impl Table {
 
     /// The number of the record with this hash that `same` agrees to.
     #[inline]
-    pub(super) fn find(&self, hash: u32, same: impl Fn(&Entry) -> bool) -> Option<u32> {
+    pub(super) fn find(&self, hash: u32, same: impl Fn(Spelling) -> bool) -> Option<u32> {
         if self.len == 0 {
             return None;
         }
         let mut number = *self.buckets.get(bucket(hash, self.buckets.len()));
         while number != NONE {
             let link = self.link(number);
-            if link.hash == hash && same(self.get(number)) {
+            if link.hash == hash && same(self.spelling(number)) {
                 return Some(number);
             }
             number = link.next;
@@ -148,14 +253,21 @@ impl Table {
         None
     }
 
-    /// Reads what [`Table::find`] is about to, as far as it is known at once, and tells the tail of the record that it probably finds.
+    /// Reads what [`Table::find`] is about to, as far as it is known at once, and tells the number that it probably finds.
     #[inline]
     pub(super) fn touch(&self, hash: u32) -> Option<u32> {
         if self.len == 0 {
             return None;
         }
-        let number = *self.buckets.get(bucket(hash, self.buckets.len()));
-        (number != NONE && self.link(number).hash == hash).then(|| self.get(number).tail)
+        let mut number = *self.buckets.get(bucket(hash, self.buckets.len()));
+        while number != NONE {
+            let link = self.link(number);
+            if link.hash == hash {
+                return Some(number);
+            }
+            number = link.next;
+        }
+        None
     }
 
     /// Reads what so many insertions are about to split.
@@ -172,7 +284,7 @@ impl Table {
     }
 
     /// Adds a record of a subject with this hash.
-    pub(super) fn insert(&mut self, entry: Entry, hash: u32) {
+    pub(super) fn insert(&mut self, spelling: Spelling, state: SubjectState, hash: u32) {
         let number = self.next_number();
         assert!(number != NONE, "{NONE} subjects in one stream");
         if self.len >= self.buckets.len() {
@@ -180,6 +292,12 @@ impl Table {
         }
         let head = self.buckets.get_mut(bucket(hash, self.buckets.len()));
         let link = Link { hash, next: std::mem::replace(head, number) };
+        let Spelling { prefix, tail } = spelling;
+        let (value, place) = match alone(&state) {
+            Some(sequence) => (sequence, prefix),
+            None => (self.listed.add(state), prefix | LISTED),
+        };
+        let entry = Entry { value, place, tail };
         if self.free == NONE {
             self.entries.push(entry);
             self.links.push(link);
@@ -190,9 +308,13 @@ impl Table {
         self.len += 1;
     }
 
-    /// Removes the record with a number that is in use.
-    pub(super) fn remove(&mut self, number: u32) -> Entry {
-        let entry = *self.get(number);
+    /// Removes a record and tells what it was.
+    pub(super) fn remove(&mut self, number: u32) -> (Spelling, SubjectState) {
+        let entry = *self.entries.get(number as usize);
+        let state = self.state_of(&entry);
+        if entry.place & LISTED != 0 {
+            self.listed.remove(entry.value);
+        }
         let link = self.link(number);
         let at = bucket(link.hash, self.buckets.len());
         let mut before = *self.buckets.get(at);
@@ -205,7 +327,7 @@ impl Table {
             self.links.get_mut(before as usize).next = link.next;
         }
         let next = std::mem::replace(&mut self.free, number);
-        self.get_mut(number).prefix = NONE;
+        self.entries.get_mut(number as usize).place = NONE;
         self.links.get_mut(number as usize).next = next;
         self.len -= 1;
         if self.len == 0 {
@@ -216,20 +338,20 @@ impl Table {
                 self.shrink();
             }
         }
-        entry
+        (entry.spelling(), state)
     }
 
     /// Calls `visit` with each number in use and its counters, by number, until it returns false.
     pub(super) fn for_each(&self, visit: &mut dyn FnMut(u32, SubjectState) -> bool) {
         let mut numbers = 0..;
-        let used = |(entry, number): (&Entry, u32)| (entry.prefix != NONE).then_some((number, entry.state));
-        let mut entries = self.entries.0.iter().flatten().zip(&mut numbers).filter_map(used);
-        entries.all(|(number, state)| visit(number, state));
+        let mut used =
+            self.entries.0.iter().flatten().zip(&mut numbers).filter(|(entry, _)| !entry.is_free());
+        used.all(|(entry, number)| visit(number, self.state_of(entry)));
     }
 
     /// Bytes taken from the allocator.
     pub(super) fn memory(&self) -> usize {
-        self.entries.memory() + self.links.memory() + self.buckets.memory()
+        self.entries.memory() + self.links.memory() + self.listed.states.memory() + self.buckets.memory()
     }
 
     /// Adds a bucket and moves what belongs there from the one bucket that it splits.
@@ -273,10 +395,12 @@ fn bucket(hash: u32, count: usize) -> usize {
 #[cfg(test)]
 mod tests {
     use super::super::SubjectState;
-    use super::{Entry, NONE, Table};
+    use super::{NONE, PIECE, Spelling, Table};
 
-    fn entry(key: u32) -> Entry {
-        Entry { state: SubjectState { first: 1, last: 1, messages: 1 }, prefix: key, tail: key }
+    const ONE: SubjectState = SubjectState { first: 1, last: 1, messages: 1 };
+
+    fn spelling(key: u32) -> Spelling {
+        Spelling { prefix: key, tail: key }
     }
 
     /// Few bits differ, so that chains are long.
@@ -294,22 +418,49 @@ mod tests {
         for key in 0..5000 {
             assert_eq!(find(&table, key), None);
             let number = table.next_number();
-            table.insert(entry(key), hash(key));
+            table.insert(spelling(key), ONE, hash(key));
             assert_eq!(find(&table, key), Some(number));
         }
         for key in (0..5000).filter(|key| key % 8 != 0) {
             let number = find(&table, key).unwrap();
-            assert_eq!(table.remove(number).prefix, key);
+            assert_eq!(table.remove(number), (spelling(key), ONE));
         }
         assert!(table.buckets.len() <= 4 * 625, "{} buckets", table.buckets.len());
         for key in 0..5000 {
             assert_eq!(find(&table, key).is_some(), key % 8 == 0, "{key}");
         }
-        table.insert(entry(5001), hash(5001));
+        table.insert(spelling(5001), ONE, hash(5001));
         assert_eq!(table.entries.len(), 5000, "a free number is used again");
         for key in (0..5000).filter(|key| key % 8 == 0).chain([5001]) {
             table.remove(find(&table, key).unwrap());
         }
         assert_eq!((table.len(), table.entries.len(), table.free), (0, 0, NONE));
+    }
+
+    #[test]
+    fn counters_are_what_was_set_whether_listed_or_not() {
+        // One, several, and one of which neither first nor last is known exactly.
+        let kinds = [(7, 7, 1), (7, 9, 2), (7, 9, 1), (u64::MAX, u64::MAX, 1), (0, u64::MAX, u64::MAX)];
+        let kinds = kinds.map(|(first, last, messages)| SubjectState { first, last, messages });
+        let mut table = Table::default();
+        let state = |key: u32, round: u32| kinds[(key * 31 + round) as usize % kinds.len()];
+        let keys = 0..4 * PIECE as u32;
+        keys.clone().for_each(|key| table.insert(spelling(key), state(key, 0), hash(key)));
+        for round in 0..10 {
+            for key in keys.clone() {
+                assert_eq!((table.state(key), table.spelling(key)), (state(key, round), spelling(key)));
+                table.set_state(key, state(key, round + 1));
+            }
+        }
+        for key in keys.clone() {
+            table.set_state(key, if key == 0 { kinds[1] } else { ONE });
+        }
+        assert_eq!(table.listed.used, 1, "a place is free again once one sequence says all");
+        assert!(table.listed.states.len() < keys.len(), "free places are used again");
+        table.set_state(0, ONE);
+        assert_eq!(table.listed.states.len(), 0, "and a long list that nobody needs is gone");
+        table.set_state(1, kinds[1]);
+        assert_eq!(table.remove(1), (spelling(1), kinds[1]));
+        assert_eq!(table.listed.used, 0);
     }
 }

@@ -156,13 +156,18 @@ fn filled(subjects: &[String]) -> SubjectIndex {
 }
 
 #[test]
-fn a_subject_costs_about_sixty_bytes_beside_its_own() {
+fn a_subject_costs_about_forty_bytes_beside_its_own() {
     for (shape, subjects) in shapes(100_000) {
-        let index = filled(&subjects);
+        let mut index = filled(&subjects);
         let own: usize = subjects.iter().map(String::len).sum();
-        let cost = (index.memory().saturating_sub(own)) as f64 / index.len() as f64;
-        assert!(cost <= 64.0, "{shape}: {cost} bytes per subject");
-        assert!(index.memory() < 1_000_000 * 15, "{shape}: {} bytes", index.memory());
+        let cost = |index: &SubjectIndex| index.memory().saturating_sub(own) as f64 / index.len() as f64;
+        let one = cost(&index);
+        assert!(one <= 46.0, "{shape}: {one} bytes per subject");
+        for (at, subject) in subjects.iter().enumerate() {
+            index.append(subject.as_bytes(), (subjects.len() + at) as u64 + 1);
+        }
+        let several = cost(&index);
+        assert!(several <= one + 26.0, "{shape}: {several} bytes per subject with several messages");
     }
 }
 
