@@ -36,7 +36,8 @@ async fn create<K: operator::apply::Object>(world: &World, name: String, spec: V
 
 /// Requests that the API server has served, watches and this very question aside. Its own are among them.
 async fn requests(world: &World) -> f64 {
-    served(world, |labels| !labels.contains(r#"resource="""#) && !labels.contains(r#"verb="WATCH""#)).await
+    // With the comma, as nearly all of them have no subresource.
+    served(world, |labels| !labels.contains(r#",resource="""#) && !labels.contains(r#"verb="WATCH""#)).await
 }
 
 /// What it has served that concerns streams and consumers or tells about them: statuses, events, and other writes.
