@@ -215,20 +215,21 @@ impl Writer {
 
     /// Puts our finalizer on a cluster, or takes it off. Fails when the object changed since it was read.
     pub async fn set_finalizer(&self, cluster: &NatsCluster, wanted: bool) -> Result<(), Error> {
-        self.set_finalizer_of(cluster, CLUSTER_FINALIZER, FIELD_MANAGER, wanted).await
+        self.set_finalizer_of(cluster, CLUSTER_FINALIZER, FIELD_MANAGER, wanted).await.map(|_| ())
     }
 
-    /// Puts a finalizer on an object, or takes it off. Fails when the object changed since it was read.
+    /// Puts a finalizer on an object, or takes it off. Fails when the object changed since it was read; true when it had not, as the API
+    /// server confirms by taking the change.
     pub async fn set_finalizer_of<K: Object>(
         &self,
         object: &K,
         finalizer: &str,
         manager: &str,
         wanted: bool,
-    ) -> Result<(), Error> {
+    ) -> Result<bool, Error> {
         let mut finalizers = object.finalizers().to_vec();
         if finalizers.iter().any(|f| f == finalizer) == wanted {
-            return Ok(());
+            return Ok(false);
         }
         self.pass()?;
         if wanted {
@@ -241,8 +242,8 @@ impl Writer {
         let namespace = object.namespace().unwrap_or_default();
         let parameters = PatchParams { field_manager: Some(manager.to_owned()), ..PatchParams::default() };
         match self.api::<K>(&namespace).patch(&object.name_any(), &parameters, &Patch::Merge(&patch)).await {
-            Ok(_) => Ok(()),
-            Err(error) => ignore_absence::<()>(Err(error)),
+            Ok(_) => Ok(true),
+            Err(error) => ignore_absence::<()>(Err(error)).map(|()| false),
         }
     }
 

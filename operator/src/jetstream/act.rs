@@ -11,7 +11,7 @@ use super::pass::Pass;
 use super::plan::{Config, Plan, Step, normal_consumer, normal_stream};
 use super::pool::Shared;
 use super::problem::Problem;
-use super::report::{Decision, Outcome};
+use super::report::Decision;
 
 /// Where a step is taken.
 #[derive(Clone, Copy)]
@@ -23,15 +23,15 @@ pub struct Site<'a> {
 }
 
 /// What a step is called when it is done.
-fn done<C>(plan: &Plan<C>, spec_changed: bool) -> Outcome {
-    Outcome::Done(match &plan.step {
+fn done<C>(plan: &Plan<C>, spec_changed: bool) -> &'static str {
+    match &plan.step {
         Step::Create(_) => "Created",
         Step::Update(_) if plan.adopts => "Adopted",
         Step::Update(_) if spec_changed => "Updated",
         Step::Update(_) => "DriftCorrected",
         Step::Recreate => "Recreated",
         _ => "Updated",
-    })
+    }
 }
 
 /// Whether the step may be taken at all; the decision as it stands when it may not.
@@ -70,6 +70,8 @@ pub async fn stream<K: Asset>(
             let info = site.js.put_stream("CREATE", name, config.as_ref()).await?;
             keep(pass, hash, &normal_stream(&info.config), config.as_ref());
             *found = Some(Found::Stream(Box::new(info)));
+            // Who may not read advisories is not told by the server.
+            pass.state.wake(pass.state.index.consumers_of(site.shared.key, name));
         }
         Step::Update(config) => {
             let present = site.js.stream_fields(name).await?;
@@ -100,7 +102,7 @@ pub async fn stream<K: Asset>(
         reason = plan.reason,
         "wrote to a server"
     );
-    Ok(Decision { outcome: done(&plan, spec_changed), ..Decision::of(&plan, true) })
+    Ok(Decision::done(&plan, done(&plan, spec_changed)))
 }
 
 /// Notes what a server made of a request, so that it is not asked for the same again and again: fields that are not as they were asked for.
@@ -184,7 +186,7 @@ pub async fn consumer<K: Asset>(
         reason = plan.reason,
         "wrote to a server"
     );
-    Ok(Decision { outcome: done(&plan, spec_changed), ..Decision::of(&plan, true) })
+    Ok(Decision::done(&plan, done(&plan, spec_changed)))
 }
 
 fn keep_consumer<K: Asset>(pass: &Pass<'_, K>, hash: &str, info: &ConsumerInfo, wanted: &ConsumerConfig) {

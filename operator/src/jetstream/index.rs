@@ -134,17 +134,23 @@ impl Index {
         inner.of_stream.get(&(session, stream.to_owned())).into_iter().flatten().cloned().collect()
     }
 
+    /// Objects that manage consumers of a stream.
+    #[must_use]
+    pub fn consumers_of(&self, session: Key, stream: &str) -> Vec<ObjectKey> {
+        self.of_consumers(session, stream, |_| true)
+    }
+
     /// Objects that manage one consumer of a stream.
     #[must_use]
     pub fn of_consumer(&self, session: Key, stream: &str, consumer: &str) -> Vec<ObjectKey> {
+        self.of_consumers(session, stream, |name| name == consumer)
+    }
+
+    fn of_consumers(&self, session: Key, stream: &str, wanted: impl Fn(&str) -> bool) -> Vec<ObjectKey> {
         let inner = self.inner.lock();
         let objects = inner.of_stream.get(&(session, stream.to_owned())).into_iter().flatten();
-        objects
-            .filter(|object| {
-                inner.entries.get(*object).is_some_and(|entry| entry.consumer.as_deref() == Some(consumer))
-            })
-            .cloned()
-            .collect()
+        let manages = |object: &ObjectKey| inner.entries.get(object)?.consumer.as_deref().map(&wanted);
+        objects.filter(|object| manages(object) == Some(true)).cloned().collect()
     }
 
     /// Objects that use a connection.
@@ -212,6 +218,8 @@ mod tests {
         assert_eq!(index.of_stream(key, "S").len(), 2);
         assert_eq!(index.of_consumer(key, "S", "C"), std::slice::from_ref(&consumer));
         assert!(index.of_consumer(key, "S", "D").is_empty());
+        assert_eq!(index.consumers_of(key, "S"), std::slice::from_ref(&consumer));
+        assert!(index.consumers_of(other, "S").is_empty());
         assert_eq!(index.of_session(other), std::slice::from_ref(&elsewhere));
         assert_eq!(index.of_dependency(&Dependency::secret("ns", "s")).len(), 3);
         assert_eq!(index.assets(key), [("S".to_owned(), ["C".to_owned()].into())].into());

@@ -1,10 +1,12 @@
 //! One pass over a stream, consumer or bucket: observe, decide, take one step, report.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use api::Time;
+use api::jetstream::consumer::ConsumerConfig;
 use api::jetstream::metadata as level;
+use api::jetstream::stream::{StreamConfig, StreamInfo};
 use crd::annotation;
 use crd::conditions;
 use crd::jetstream::FIELD_MANAGER;
@@ -37,6 +39,8 @@ const PASS_MAX: Duration = Duration::from_secs(30);
 /// Longest wait for a turn when too many passes over objects of one namespace are under way; whose turn it is is woken, so this is for
 /// wake-ups that were lost.
 const CROWDED_PAUSE: Duration = Duration::from_secs(60);
+/// How long it is believed that the object is as the API server confirmed it.
+const CONFIRMED_AGE_MAX: Duration = Duration::from_secs(2);
 /// Pause before the next step when there is one.
 const NEXT_STEP: Duration = Duration::from_millis(200);
 
@@ -54,6 +58,8 @@ pub struct Pass<'a, K: Asset> {
     pub brakes: Brakes,
     /// When the pass began.
     pub now: Timestamp,
+    /// When the API server last confirmed that the object is as it is here.
+    confirmed: Option<Instant>,
 }
 
 /// Entry from the controller.
@@ -61,7 +67,7 @@ pub struct Pass<'a, K: Asset> {
 /// # Errors
 /// When the API server is in the way, or a test stops the operator.
 pub async fn reconcile<K: Asset>(object: Arc<K>, state: Arc<State>) -> Result<Action, Error> {
-    let started = std::time::Instant::now();
+    let started = Instant::now();
     let result = Box::pin(run(object.as_ref(), &state)).await;
     let metrics = &state.context.metrics;
     let word = if result.is_ok() { "success" } else { "error" };
@@ -104,28 +110,31 @@ async fn run<K: Asset>(object: &K, state: &State) -> Result<Action, Error> {
     if class != state.context.settings.controller_class {
         return Ok(Action::await_change());
     }
-    let pass = Pass {
+    let mut pass = Pass {
         object,
         key: object_key(object),
         uid: object.uid().ok_or(Error::Incomplete("uid"))?,
         state,
         brakes: Brakes::of(|key| annotations.get(key).cloned(), object.options().mode),
         now: Timestamp::now(),
+        confirmed: None,
     };
     if object.meta().deletion_timestamp.is_some() {
         return removal::run(&pass).await;
     }
-    if !pass.brakes.any() {
-        let writer = &state.context.writer;
-        if let Err(error) = writer.set_finalizer_of(object, K::FINALIZER, FIELD_MANAGER, true).await {
-            // The watch has not brought the newest object yet; it will.
-            return if is_conflict(&error) { Ok(Action::requeue(NEXT_STEP)) } else { Err(error) };
-        }
-    }
-    let Some(_entered) = state.enter(&pass.key) else {
+    let mut status = pass.status();
+    let Some(_entered) = state.enter(&pass.key, !status.existed()) else {
         return Ok(Action::requeue(CROWDED_PAUSE.mul_f64(rand::random_range(0.5..1.5))));
     };
-    let mut status = pass.status();
+    if !pass.brakes.any() {
+        let writer = &state.context.writer;
+        match writer.set_finalizer_of(object, K::FINALIZER, FIELD_MANAGER, true).await {
+            Ok(is_new) => pass.confirmed = is_new.then(Instant::now),
+            // The watch has not brought the newest object yet; it will.
+            Err(error) if is_conflict(&error) => return Ok(Action::requeue(NEXT_STEP)),
+            Err(error) => return Err(error),
+        }
+    }
     let mut found = None;
     let result = tokio::time::timeout(PASS_MAX, advance(&pass, &mut status, &mut found)).await;
     let result = result.unwrap_or_else(|_| {
@@ -160,14 +169,7 @@ async fn advance<K: Asset>(
         Desired::Stream(config) => {
             check_level(level::stream_level(config), account.api.level)?;
             *found = stream.map(|info| Found::Stream(Box::new(info)));
-            let hash = hash(config.as_ref());
-            let rules = pass.rules(status, &hash).await?;
-            let info = match found.as_ref() {
-                Some(Found::Stream(info)) => Some(info.as_ref()),
-                _ => None,
-            };
-            let plan = plan::stream(config, info, &rules);
-            act::stream(pass, &site, (&target, plan), (found, status), &hash).await
+            advance_stream(pass, &site, (&target, config), (found, status)).await
         }
         Desired::Consumer(consumer) => {
             check_level(level::consumer_level(&consumer.config), account.api.level)?;
@@ -179,28 +181,90 @@ async fn advance<K: Asset>(
             let info = shared.consumer(&js, &pass.state.index, (&target.stream, name)).await?;
             *found = info.map(|info| Found::Consumer(Box::new(info)));
             let completed = consumer.complete(&stream.config, &account.limits)?;
-            let hash = consumer_hash(consumer);
-            let rules = pass.rules(status, &hash).await?;
-            check_kept(&rules.kept)?;
-            let facts = ConsumerFacts {
-                desired: &completed,
-                pause_until: consumer.pause_until,
-                stream: &stream.config,
-                observed: match found.as_ref() {
-                    Some(Found::Consumer(info)) => Some(info.as_ref()),
-                    _ => None,
-                },
-                resume_at: status.resume_at(),
-                now: Time::from_unix_nanos(pass.now.as_nanosecond()),
-            };
-            let plan = plan::consumer(&facts, &rules);
-            let resume = match facts.observed {
-                Some(info) => plan::resume_at(&completed, info, consumer.preserve_position),
-                None => None,
-            };
-            act::consumer(pass, &site, (&target, plan, resume), (found, status), &hash).await
+            let wish = Wish { asked: consumer, completed: &completed, stream: &stream.config };
+            advance_consumer(pass, &site, (&target, &wish), (found, status)).await
         }
     }
+}
+
+/// Decides about a stream, takes one step, and sees whether the server's answer leaves anything to do.
+async fn advance_stream<K: Asset>(
+    pass: &Pass<'_, K>,
+    site: &Site<'_>,
+    (target, config): (&Target, &StreamConfig),
+    (found, status): (&mut Option<Found>, &mut K::Status),
+) -> Result<Decision, Problem> {
+    let hash = hash(config);
+    let decide = |found: Option<&Found>, rules: &Rules| plan::stream(config, stream_of(found), rules);
+    let plan = decide(found.as_ref(), &pass.rules(status, &hash).await?);
+    let mut decision = act::stream(pass, site, (target, plan), (&mut *found, &mut *status), &hash).await?;
+    if decision.did.is_some() && found.is_some() {
+        decision.settle(&decide(found.as_ref(), &pass.rules(status, &hash).await?));
+    }
+    Ok(decision)
+}
+
+fn stream_of(found: Option<&Found>) -> Option<&StreamInfo> {
+    match found {
+        Some(Found::Stream(info)) => Some(info.as_ref()),
+        _ => None,
+    }
+}
+
+/// What a consumer should be.
+struct Wish<'a> {
+    asked: &'a DesiredConsumer,
+    /// With what its stream fills in.
+    completed: &'a ConsumerConfig,
+    stream: &'a StreamConfig,
+}
+
+impl Wish<'_> {
+    fn facts<'a>(
+        &'a self,
+        found: Option<&'a Found>,
+        resume_at: Option<u64>,
+        now: Timestamp,
+    ) -> ConsumerFacts<'a> {
+        ConsumerFacts {
+            desired: self.completed,
+            pause_until: self.asked.pause_until,
+            stream: self.stream,
+            observed: match found {
+                Some(Found::Consumer(info)) => Some(info.as_ref()),
+                _ => None,
+            },
+            resume_at,
+            now: Time::from_unix_nanos(now.as_nanosecond()),
+        }
+    }
+}
+
+/// The same for a consumer.
+async fn advance_consumer<K: Asset>(
+    pass: &Pass<'_, K>,
+    site: &Site<'_>,
+    (target, wish): (&Target, &Wish<'_>),
+    (found, status): (&mut Option<Found>, &mut K::Status),
+) -> Result<Decision, Problem> {
+    let hash = consumer_hash(wish.asked);
+    let rules = pass.rules(status, &hash).await?;
+    check_kept(&rules.kept)?;
+    let facts = wish.facts(found.as_ref(), status.resume_at(), pass.now);
+    let plan = plan::consumer(&facts, &rules);
+    let resume = match facts.observed {
+        Some(info) => plan::resume_at(wish.completed, info, wish.asked.preserve_position),
+        None => None,
+    };
+    let mut decision =
+        act::consumer(pass, site, (target, plan, resume), (&mut *found, &mut *status), &hash).await?;
+    if decision.did.is_some() && found.is_some() {
+        let rules = pass.rules(status, &hash).await?;
+        check_kept(&rules.kept)?;
+        let facts = wish.facts(found.as_ref(), status.resume_at(), pass.now);
+        decision.settle(&plan::consumer(&facts, &rules));
+    }
+    Ok(decision)
 }
 
 /// Pause while servers or a stream are waited for: the backoff of the object, up to a bound, so that an outage of whatever length is
@@ -365,11 +429,20 @@ impl<K: Asset> Pass<'_, K> {
         })
     }
 
-    /// Looks once more at the object before something is written to a server: what was decided on must still be what is asked for.
+    /// Looks once more at the object before something is written to a server, unless it was confirmed a moment ago: what was decided on
+    /// must still be what is asked for.
     ///
     /// # Errors
     /// [`Problem::Outdated`] when it is not.
     pub async fn confirm(&self) -> Result<(), Problem> {
+        if self.confirmed.is_none_or(|at| at.elapsed() > CONFIRMED_AGE_MAX) {
+            self.compare_with_live().await?;
+        }
+        self.state.context.writer.checkpoint()?;
+        Ok(())
+    }
+
+    async fn compare_with_live(&self) -> Result<(), Problem> {
         let api: Api<K> = Api::namespaced(self.state.context.client.clone(), &self.key.namespace);
         let live = api.get_metadata_opt(&self.key.name).await?.ok_or(Problem::Outdated)?;
         let (own, live) = (self.object.meta(), live.metadata);
@@ -382,7 +455,6 @@ impl<K: Asset> Pass<'_, K> {
         if !same || set(annotation::PAUSED) || set(annotation::DRY_RUN) {
             return Err(Problem::Outdated);
         }
-        self.state.context.writer.checkpoint()?;
         Ok(())
     }
 
@@ -413,7 +485,8 @@ impl<K: Asset> Pass<'_, K> {
             }
             Err(problem) => inner.last_error = problem.to_string(),
         }
-        let events = report::merge(&mut inner.conditions, &findings, generation, self.now);
+        let mut events = report::merge(&mut inner.conditions, &findings, generation, self.now);
+        events.extend(result.as_ref().ok().and_then(Decision::event));
         self.write(&before, &status).await?;
         let ready = conditions::find(&status.report().conditions, "Ready")
             .is_some_and(|ready| ready.status == "True");

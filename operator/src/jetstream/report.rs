@@ -27,6 +27,17 @@ pub struct Decision {
     pub changes: Vec<String>,
     /// What came of it.
     pub outcome: Outcome,
+    /// The step that was taken, for an event of its own: the conditions may say at once that nothing is left to do.
+    pub did: Option<Did>,
+}
+
+/// A step that was taken.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Did {
+    /// What it is called: `Created`, `Updated` and the like.
+    pub name: &'static str,
+    /// Why, and what differed.
+    pub note: String,
 }
 
 /// What came of a decision.
@@ -59,7 +70,39 @@ impl Decision {
             reason: plan.reason.clone(),
             changes: plan.changes.iter().take(CHANGES_MAX).map(ToString::to_string).collect(),
             outcome,
+            did: None,
         }
+    }
+
+    /// What a plan says whose step was taken.
+    #[must_use]
+    pub fn done<C>(plan: &super::plan::Plan<C>, name: &'static str) -> Self {
+        let planned = Self::of(plan, true);
+        let did = Did { name, note: planned.text() };
+        Self { outcome: Outcome::Done(name), did: Some(did), ..planned }
+    }
+
+    /// Compares once more after a step, with what the server answered. When nothing is left to do that is reported at once, and not by
+    /// another pass with another write.
+    pub fn settle<C>(&mut self, next: &super::plan::Plan<C>) {
+        if matches!(next.step, Step::Nothing) {
+            *self = Self { did: self.did.take(), ..Self::of(next, true) };
+        }
+    }
+
+    /// Why, and what differs.
+    fn text(&self) -> String {
+        if self.changes.is_empty() {
+            return self.reason.clone();
+        }
+        format!("{}: {}", self.reason, self.changes.join(", "))
+    }
+
+    /// What to tell people about the step that was taken.
+    #[must_use]
+    pub fn event(&self) -> Option<Event> {
+        let did = self.did.as_ref()?;
+        Some(events::event(EventType::Normal, did.name, "Synced", did.note.clone()))
     }
 
     /// As the status shows it; nothing when there is nothing to do.
@@ -188,11 +231,7 @@ fn synced(result: &Result<Decision, Problem>) -> Finding {
         };
         return finding("Synced", Holds::Unknown, reason, "the last pass could not compare");
     };
-    let text = if decision.changes.is_empty() {
-        decision.reason.clone()
-    } else {
-        format!("{}: {}", decision.reason, decision.changes.join(", "))
-    };
+    let text = decision.text();
     match &decision.outcome {
         Outcome::InSync => finding("Synced", true, "InSync", text),
         Outcome::Done("Recreated") => finding("Synced", false, "Recreated", text),
@@ -269,9 +308,6 @@ pub fn event_of(old: Option<&Condition>, changed: &Finding) -> Option<Event> {
         ("Reconciled", reason @ ("Unreachable" | "Timeout" | "NatsError" | "StreamNotFound")) => {
             event(EventType::Warning, reason)
         }
-        ("Synced", reason @ ("Created" | "Updated" | "DriftCorrected" | "Adopted" | "Recreated")) => {
-            event(EventType::Normal, reason)
-        }
         ("Synced", reason @ ("DriftIgnored" | "WouldChange")) => event(EventType::Normal, reason),
         ("Healthy", reason @ ("NoLeader" | "ReplicasLagging" | "MirrorLagging")) => {
             event(EventType::Warning, reason)
@@ -306,6 +342,8 @@ mod tests {
     use api::jetstream::stream::{StreamInfo, StreamSourceInfo};
 
     use super::*;
+    use crate::jetstream::compare::Change;
+    use crate::jetstream::plan::Plan;
 
     fn decision(outcome: Outcome) -> Result<Decision, Problem> {
         Ok(Decision {
@@ -313,6 +351,7 @@ mod tests {
             reason: "why".to_owned(),
             changes: vec!["a: 1 -> 2".to_owned()],
             outcome,
+            did: None,
         })
     }
 
@@ -410,12 +449,38 @@ mod tests {
             let findings = findings(result, None, Brakes::default(), false);
             merge(&mut conditions, &findings, 1, now).into_iter().map(|event| event.reason).collect()
         };
-        assert_eq!(pass(&decision(Outcome::Done("Created"))), ["Created"]);
         assert!(pass(&decision(Outcome::InSync)).is_empty());
-        assert_eq!(pass(&decision(Outcome::Done("DriftCorrected"))), ["DriftCorrected"]);
+        assert_eq!(pass(&decision(Outcome::Held("WouldChange"))), ["WouldChange"]);
         assert_eq!(pass(&Err(Problem::stalled("GrantMissing", "x"))), ["GrantMissing"]);
         assert!(pass(&Err(Problem::stalled("GrantMissing", "x"))).is_empty());
         assert_eq!(pass(&Err(Problem::transient("Unreachable", "x"))), ["Unreachable"]);
+    }
+
+    #[test]
+    fn a_step_has_its_event_and_what_is_left_to_do_its_condition() {
+        let plan = |step: Step<()>, reason: &str, changes: &[&str]| {
+            let changes = changes.iter().map(|field| Change {
+                field: (*field).to_owned(),
+                present: 1.into(),
+                wanted: 2.into(),
+            });
+            Plan { step, reason: reason.to_owned(), changes: changes.collect(), adopts: false }
+        };
+        let update = plan(Step::Update(Box::new(())), "the spec changed", &["a"]);
+        let mut decision = Decision::done(&update, "Updated");
+        let event = decision.event().unwrap();
+        assert_eq!(
+            (event.reason.as_str(), event.note.as_deref()),
+            ("Updated", Some("the spec changed: a: 1 -> 2"))
+        );
+
+        decision.settle(&plan(Step::Update(Box::new(())), "more", &["b"]));
+        assert_eq!((&decision.outcome, decision.changes.len()), (&Outcome::Done("Updated"), 1));
+        decision.settle(&plan(Step::Nothing, "it is as it should be", &[]));
+        let settled = Decision::of(&plan(Step::Nothing, "it is as it should be", &[]), true);
+        assert_eq!(Decision { did: None, ..decision.clone() }, settled, "as a later pass would report it");
+        assert_eq!(decision.event().unwrap().note, event.note);
+        assert!(settled.event().is_none());
     }
 
     #[test]

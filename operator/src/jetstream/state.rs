@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crd::jetstream::options::AssetOptions;
+use crd::jetstream::{Consumer, Stream};
 use k8s_openapi::api::core::v1::{Namespace, ObjectReference};
 use kube::Api;
 use kube::runtime::events::{Event, Recorder, Reporter};
@@ -14,6 +15,7 @@ use serde::de::DeserializeOwned;
 use sha2::{Digest, Sha256};
 use tokio::sync::{OnceCell, mpsc};
 
+use super::asset::Asset;
 use super::compare::Change;
 use super::connection::{Connection, Key, Resolver};
 use super::index::{Dependency, Index, ObjectKey};
@@ -95,8 +97,41 @@ pub struct State {
 #[derive(Default)]
 struct Places {
     taken: usize,
-    waiting: VecDeque<String>,
-    queued: HashSet<String>,
+    /// For a place.
+    waiting: Line,
+    /// For the streams of the namespace to have had theirs.
+    behind: Line,
+}
+
+impl Places {
+    fn is_unused(&self) -> bool {
+        self.taken == 0 && self.waiting.names.is_empty() && self.behind.names.is_empty()
+    }
+}
+
+/// Objects in the order in which they came, each once.
+#[derive(Default)]
+struct Line {
+    names: VecDeque<String>,
+    members: HashSet<String>,
+}
+
+impl Line {
+    fn push(&mut self, name: String) {
+        if !self.members.contains(&name) {
+            self.members.insert(name.clone());
+            self.names.push_back(name);
+        }
+    }
+
+    /// The first ones, so many at most.
+    fn next(&mut self, count: usize) -> Vec<String> {
+        let next: Vec<_> = self.names.drain(..count.min(self.names.len())).collect();
+        for name in &next {
+            self.members.remove(name);
+        }
+        next
+    }
 }
 
 /// A place that a pass has; given back when it ends.
@@ -107,20 +142,31 @@ pub struct Entered<'a> {
 
 impl Drop for Entered<'_> {
     fn drop(&mut self) {
+        let (kind, namespace) = &self.place;
+        let keys = |kind: &'static str, names: Vec<String>| {
+            names.into_iter().map(move |name| ObjectKey { kind, namespace: namespace.clone(), name })
+        };
         let mut next = Vec::new();
         {
             let mut entered = self.state.entered.lock();
             let Some(places) = entered.get_mut(&self.place) else { return };
             places.taken -= 1;
-            while next.len() < WOKEN_PER_PLACE
-                && let Some(name) = places.waiting.pop_front()
+            next.extend(keys(kind, places.waiting.next(WOKEN_PER_PLACE)));
+            let consumers = (Consumer::KIND, namespace.clone());
+            if *kind == Stream::KIND
+                && places.waiting.names.is_empty()
+                && let Some(places) = entered.get_mut(&consumers)
             {
-                places.queued.remove(&name);
-                let (kind, namespace) = (self.place.0, self.place.1.clone());
-                next.push(ObjectKey { kind, namespace, name });
+                for name in std::mem::take(&mut places.behind).names {
+                    places.waiting.push(name);
+                }
+                let free = PASSES_PER_NAMESPACE_MAX.saturating_sub(places.taken);
+                next.extend(keys(Consumer::KIND, places.waiting.next(WOKEN_PER_PLACE * free)));
             }
-            if places.taken == 0 && places.waiting.is_empty() {
-                entered.remove(&self.place);
+            for place in [&self.place, &consumers] {
+                if entered.get(place).is_some_and(Places::is_unused) {
+                    entered.remove(place);
+                }
             }
         }
         self.state.wake(next);
@@ -229,15 +275,25 @@ impl State {
     /// A place for a pass over an object; `None` when its namespace has as many passes of the kind as it may have, and then the object is
     /// woken when it is its turn. So one namespace whose servers answer slowly, or never, does not hold up the others, and thousands of
     /// objects do not ask again and again.
+    ///
+    /// A consumer that was never there (`is_new`) lets the streams of its namespace go first, once: else it would find its own missing, and
+    /// say so.
     #[must_use]
-    pub fn enter(&self, object: &ObjectKey) -> Option<Entered<'_>> {
+    pub fn enter(&self, object: &ObjectKey, is_new: bool) -> Option<Entered<'_>> {
         let place = (object.kind, object.namespace.clone());
         let mut entered = self.entered.lock();
+        let streams_wait = is_new
+            && object.kind == Consumer::KIND
+            && entered
+                .get(&(Stream::KIND, object.namespace.clone()))
+                .is_some_and(|streams| !streams.waiting.names.is_empty());
         let places = entered.entry(place.clone()).or_default();
+        if streams_wait && !places.behind.members.contains(&object.name) {
+            places.behind.push(object.name.clone());
+            return None;
+        }
         if places.taken >= PASSES_PER_NAMESPACE_MAX {
-            if places.queued.insert(object.name.clone()) {
-                places.waiting.push_back(object.name.clone());
-            }
+            places.waiting.push(object.name.clone());
             return None;
         }
         places.taken += 1;
@@ -352,29 +408,56 @@ fn digest(namespace: &str, options: &AssetOptions) -> [u8; 32] {
 mod tests {
     use super::*;
 
-    #[tokio::test]
-    async fn a_namespace_has_so_many_passes_at_a_time() {
+    fn state() -> Arc<State> {
         let read = crate::settings::parse(Vec::new(), |_| None);
         let Ok(crate::settings::Command::Run(settings)) = read else { panic!("settings") };
         let config = kube::Config::new("http://127.0.0.1:1".parse().unwrap());
         let metrics = crate::metrics::Metrics::new().unwrap();
         let context = Context::new(kube::Client::try_from(config).unwrap(), settings, metrics, None);
-        let (state, _told) = State::new(Arc::new(context));
+        State::new(Arc::new(context)).0
+    }
+
+    fn object(kind: &'static str, namespace: &str, name: usize) -> ObjectKey {
+        ObjectKey { kind, namespace: namespace.to_owned(), name: name.to_string() }
+    }
+
+    #[tokio::test]
+    async fn a_consumer_that_is_new_lets_the_streams_that_wait_go_first_and_once() {
+        let state = state();
+        let mut woken = state.register("Consumer", None);
+        let consumer = |name| object("Consumer", "a", name);
+        let stream = |name| state.enter(&object("Stream", "a", name), true);
+        let mut places: Vec<_> = (0..PASSES_PER_NAMESPACE_MAX).map(|name| stream(name).unwrap()).collect();
+        // No stream waits for its turn: those under way are all there are.
+        assert!(state.enter(&consumer(0), true).is_some());
+        assert!(stream(100).is_none() && stream(101).is_none());
+        for name in [1, 2] {
+            assert!(state.enter(&consumer(name), true).is_none());
+        }
+        assert!(state.enter(&consumer(3), false).is_some(), "one that is there already");
+        assert!(state.enter(&object("Consumer", "b", 1), true).is_some(), "one of another namespace");
+        assert!(state.enter(&consumer(1), true).is_some(), "one that comes again");
+        assert!(woken.try_recv().is_err());
+        places.pop();
+        assert_eq!([woken.try_recv().unwrap(), woken.try_recv().unwrap()], [consumer(1), consumer(2)]);
+        assert!(state.enter(&consumer(2), true).is_some());
+        drop(places);
+        assert!(woken.try_recv().is_err() && state.entered.lock().is_empty());
+    }
+
+    #[tokio::test]
+    async fn a_namespace_has_so_many_passes_at_a_time() {
+        let state = state();
         let mut woken = state.register("Stream", None);
-        let object = |kind, namespace: &str, name: usize| ObjectKey {
-            kind,
-            namespace: namespace.to_owned(),
-            name: name.to_string(),
-        };
         let of_a = |name| object("Stream", "a", name);
         let mut places: Vec<_> =
-            (0..PASSES_PER_NAMESPACE_MAX).map(|name| state.enter(&of_a(name)).unwrap()).collect();
-        assert!(state.enter(&object("Stream", "b", 0)).is_some());
-        assert!(state.enter(&object("Consumer", "a", 0)).is_some());
+            (0..PASSES_PER_NAMESPACE_MAX).map(|name| state.enter(&of_a(name), true).unwrap()).collect();
+        assert!(state.enter(&object("Stream", "b", 0), true).is_some());
+        assert!(state.enter(&object("Consumer", "a", 0), true).is_some());
         let late = 100..100 + WOKEN_PER_PLACE + 1;
         for _ in 0..2 {
             for name in late.clone() {
-                assert!(state.enter(&of_a(name)).is_none());
+                assert!(state.enter(&of_a(name), true).is_none());
             }
         }
         assert!(woken.try_recv().is_err());
@@ -384,7 +467,7 @@ mod tests {
             assert_eq!(woken.try_recv().unwrap(), of_a(name));
         }
         assert!(woken.try_recv().is_err());
-        places.push(state.enter(&of_a(late.start)).unwrap());
+        places.push(state.enter(&of_a(late.start), true).unwrap());
         places.pop();
         assert_eq!(woken.try_recv().unwrap(), of_a(late.end - 1));
         drop(places);

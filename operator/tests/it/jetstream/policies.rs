@@ -95,6 +95,62 @@ async fn objects_of_another_kind_or_cluster_are_owners_as_well() {
     assert_eq!((config.max_msgs_per_subject, config.subjects), (1, vec!["$KV.b.>".to_owned()]));
 }
 
+/// What tells who owns a stream, and when an object was last told that it does not.
+async fn stalled_since(world: &World) -> Value {
+    let object: Stream = until_says(world, "s", ("Stalled", "True", "OwnedByOther")).await;
+    let conditions = object.status.unwrap().report.conditions;
+    let stalled = ::crd::conditions::find(&conditions, "Stalled").unwrap();
+    serde_json::to_value(&stalled.last_transition_time).unwrap()
+}
+
+#[tokio::test]
+async fn of_two_operators_that_make_one_stream_at_once_one_has_it_and_the_other_says_so() {
+    let (one, broker) = world().await;
+    let mut two = World::empty().await;
+    account(&two, "main", &broker).await;
+    two.start_operator().await;
+    let person = broker.person("a");
+    let spec = |limit: i64| stream("both", json!({ "maxMsgs": limit }));
+    let (first, second) =
+        tokio::join!(apply::<Stream>(&one, "s", spec(1)), apply::<Stream>(&two, "s", spec(2)));
+    first.and(second).unwrap();
+    let first_has_it = until("one to have it", async || {
+        for (world, is_first) in [(&one, true), (&two, false)] {
+            let object = world.api::<Stream>().get("s").await.unwrap();
+            if super::says(&object, "Ready", "True", "Ready") {
+                return Some(is_first);
+            }
+        }
+        None
+    })
+    .await;
+    let (winner, loser, limit) = if first_has_it { (&one, &two, 1) } else { (&two, &one, 2) };
+    let since = stalled_since(loser).await;
+    let made = person.js().stream("both").await.unwrap().unwrap();
+    assert_eq!(made.config.max_msgs, limit);
+
+    // Every change by hand wakes both, and only its owner corrects it.
+    for number in 0..5 {
+        let mut config = person.js().stream_fields("both").await.unwrap();
+        config.insert("description".to_owned(), format!("by hand {number}").into());
+        person.js().put_stream("UPDATE", "both", &config).await.unwrap();
+        until("the owner to correct it", async || {
+            let info = person.js().stream("both").await.unwrap().unwrap();
+            assert_eq!((info.created, info.config.max_msgs), (made.created, limit));
+            assert_eq!(info.config.metadata["myelin.dev/owner"], made.config.metadata["myelin.dev/owner"]);
+            info.config.description.is_empty().then_some(())
+        })
+        .await;
+    }
+    assert_eq!(stalled_since(loser).await, since);
+
+    // When the owner goes, the other is told by the server and makes its own.
+    delete::<Stream>(winner, "s").await;
+    until_ready::<Stream>(loser, "s").await;
+    let info = person.js().stream("both").await.unwrap().unwrap();
+    assert_eq!(info.config.max_msgs, 3 - limit);
+}
+
 #[tokio::test]
 async fn nothing_is_written_while_an_object_only_looks_pauses_or_asks_for_a_plan() {
     let (world, broker) = world().await;

@@ -4,6 +4,7 @@
 //! `MYELIN_SCALE=2000,5000 cargo test -p operator --test it -- --ignored --nocapture thousands_of_objects`. It starts the operator in a process
 //! of its own, so that its memory can be told from that of the test; `MYELIN_OPERATOR` and `MYELIN_BROKER` name other builds.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -15,6 +16,8 @@ use operator::context::Context;
 use operator::metrics::Metrics;
 use operator::settings::Settings;
 use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
 use tokio::process::{Child, Command};
 
 use super::account;
@@ -33,13 +36,26 @@ async fn create<K: operator::apply::Object>(world: &World, name: String, spec: V
 
 /// Requests that the API server has served, watches and this very question aside. Its own are among them.
 async fn requests(world: &World) -> f64 {
-    let request = http_request("/metrics");
-    let text = world.client.request_text(request).await.unwrap();
-    let counts = text.lines().filter(|line| {
-        line.starts_with("apiserver_request_total{")
-            && !line.contains(r#"resource="""#)
-            && !line.contains(r#"verb="WATCH""#)
-    });
+    // With the comma, as nearly all of them have no subresource.
+    served(world, |labels| !labels.contains(r#",resource="""#) && !labels.contains(r#"verb="WATCH""#)).await
+}
+
+/// What it has served that concerns streams and consumers or tells about them: statuses, events, and other writes.
+async fn writes(world: &World) -> (f64, f64, f64) {
+    let reads = [r#"verb="GET""#, r#"verb="LIST""#, r#"verb="WATCH""#];
+    let is_write = |labels: &str| !reads.iter().any(|read| labels.contains(read));
+    let is_own =
+        |labels: &str| labels.contains(r#"resource="streams""#) || labels.contains(r#"resource="consumers""#);
+    let is_status = |labels: &str| labels.contains(r#"subresource="status""#);
+    let statuses = served(world, |labels| is_own(labels) && is_write(labels) && is_status(labels)).await;
+    let others = served(world, |labels| is_own(labels) && is_write(labels) && !is_status(labels)).await;
+    let events = served(world, |labels| labels.contains(r#"resource="events""#) && is_write(labels)).await;
+    (statuses, events, others)
+}
+
+async fn served(world: &World, wanted: impl Fn(&str) -> bool) -> f64 {
+    let text = world.client.request_text(http_request("/metrics")).await.unwrap();
+    let counts = text.lines().filter(|line| line.starts_with("apiserver_request_total{") && wanted(line));
     counts.filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok()).sum()
 }
 
@@ -102,10 +118,11 @@ async fn many_objects_cost_a_few_requests_each_when_they_are_made_and_next_to_no
     world.run_operator(Arc::new(first));
     create_all(&world, STREAMS, CONSUMERS).await;
     until("all to be ready", async || are_ready(&world, STREAMS, CONSUMERS).await.then_some(())).await;
-    let made = requests.all();
-    // A finalizer, a look before the write, a status and an event; a consumer may wait for its stream first. The rest is for watches,
-    // rights and logins.
-    assert!(made < 7 * OBJECTS + 100, "{made} requests to the API server to make {OBJECTS} objects");
+    let (made, written) = (requests.all(), requests.statuses());
+    // A finalizer, a status and an event; a consumer that comes in the moment between the last streams in line and their end waits for its
+    // own, with a status, an event and a look before the write. The rest is for watches, rights, logins and numbers that are new.
+    assert!(made < 4 * OBJECTS + 100, "{made} requests to the API server to make {OBJECTS} objects");
+    assert!(written < 3 * OBJECTS / 2, "{written} statuses to make {OBJECTS} objects");
     assert!(passes() < 20 * OBJECTS, "{} passes to make {OBJECTS} objects", passes());
     world.kill_operator();
 
@@ -163,22 +180,54 @@ fn numbers() -> (usize, usize) {
     })
 }
 
-/// An operator in a process of its own, and the folder that it reads how to reach the API server from.
-fn operator_apart(server: &Apiserver, world: &World) -> (Child, tempfile::TempDir) {
+/// An operator in a process of its own, the folder that it reads how to reach the API server from, and where its figures are.
+fn operator_apart(server: &Apiserver, world: &World) -> (Child, tempfile::TempDir, SocketAddr) {
+    let figures = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let folder = tempfile::TempDir::new().unwrap();
     let kubeconfig = folder.path().join("kubeconfig");
     std::fs::write(&kubeconfig, server.operator_kubeconfig()).unwrap();
     let program =
         std::env::var_os("MYELIN_OPERATOR").unwrap_or_else(|| env!("CARGO_BIN_EXE_myelin-operator").into());
     let operator = Command::new(program)
-        .args(["--metrics-addr", "127.0.0.1:0", "--watch-namespaces", &world.namespace])
+        .args(["--metrics-addr", &figures.to_string(), "--watch-namespaces", &world.namespace])
         .env("KUBECONFIG", kubeconfig)
         .stdout(std::process::Stdio::null())
         .stderr(std::process::Stdio::null())
         .kill_on_drop(true)
         .spawn()
         .unwrap();
-    (operator, folder)
+    (operator, folder, figures)
+}
+
+/// Streams and consumers that an operator has looked at and found ready.
+async fn seen_ready(figures: SocketAddr) -> Option<usize> {
+    let mut socket = TcpStream::connect(figures).await.ok()?;
+    socket.write_all(b"GET /metrics HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").await.ok()?;
+    let mut answer = String::new();
+    socket.read_to_string(&mut answer).await.ok()?;
+    let is_ready = |line: &&str| {
+        line.starts_with("natsop_object_ready{")
+            && line.ends_with(" 1")
+            && (line.contains(r#"kind="Stream""#) || line.contains(r#"kind="Consumer""#))
+    };
+    Some(answer.lines().filter(is_ready).count())
+}
+
+/// Ends the operator and starts another, which finds everything as it should be: returns how long it took to see that.
+async fn start_again(
+    server: &Apiserver,
+    world: &World,
+    mut operator: Child,
+    objects: usize,
+) -> (Duration, Child, tempfile::TempDir) {
+    operator.kill().await.unwrap();
+    let (next, folder, figures) = operator_apart(server, world);
+    let started = Instant::now();
+    until("the next operator to have looked at everything", async || {
+        (seen_ready(figures).await? >= objects).then_some(())
+    })
+    .await;
+    (started.elapsed(), next, folder)
 }
 
 /// Requests a second in each of so many minutes.
@@ -208,7 +257,7 @@ async fn thousands_of_objects_cost_little_while_nothing_happens() {
     let world = World::on(server.admin().await).await;
     account(&world, "main", &broker).await;
     let alone = rates(&world, 1, async |_| ()).await[0];
-    let (operator, _folder) = operator_apart(&server, &world);
+    let (operator, _folder, _) = operator_apart(&server, &world);
     let process = operator.id().unwrap();
     let started = Instant::now();
     create_all(&world, streams, consumers).await;
@@ -220,7 +269,12 @@ async fn thousands_of_objects_cost_little_while_nothing_happens() {
         looks.tick().await;
     }
     println!("all ready {:?} after the last was made", last.elapsed());
-    println!("{:.0} requests for {} objects", requests(&world).await, streams + consumers);
+    let (statuses, events, others) = writes(&world).await;
+    println!(
+        "{:.0} requests for {} objects, of which {statuses:.0} statuses, {events:.0} events, {others:.0} other writes",
+        requests(&world).await,
+        streams + consumers
+    );
     // The first two minutes still have what follows from the last writes.
     let idle = rates(&world, 4, async |_| ()).await;
     let memory = resident_mebibytes(process);
@@ -245,7 +299,19 @@ async fn thousands_of_objects_cost_little_while_nothing_happens() {
     .await;
     let after = resident_mebibytes(process);
     println!("requests a second with {DRIFT} changes by hand in each minute: {drifting:.1?}; {after} MiB");
+    let before = writes(&world).await;
+    let (took, next, _folder) = start_again(&server, &world, operator, streams + consumers).await;
+    let now = writes(&world).await;
+    let (written, told, others) = (now.0 - before.0, now.1 - before.1, now.2 - before.2);
+    let again = resident_mebibytes(next.id().unwrap());
+    println!(
+        "started again, all seen after {took:?} with {written:.0} statuses, {told:.0} events, {others:.0} other writes; {again} MiB"
+    );
     assert!(idle[2..].iter().all(|rate| *rate < 5.0), "{idle:?}");
-    assert!(memory < 200 && after < 200, "{memory} MiB, {after} MiB");
+    assert!(memory < 200 && after < 200 && again < 200, "{memory} MiB, {after} MiB, {again} MiB");
+    // Numbers that were still waiting for their turn, two a second.
+    let numbers = 2.0f64.mul_add(took.as_secs_f64(), 30.0);
+    assert!(written < numbers, "{written} statuses although nothing but numbers was new");
+    assert!(told + others < 1.0, "{told} events and {others} writes although nothing had happened");
     assert!(back < Duration::from_secs(10), "{back:?}");
 }
