@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use api::jetstream::consumer::ConsumerInfo;
 use crd::nats_autoscaler::source::{Count, Source};
 use k8s_openapi::jiff::Timestamp;
 
@@ -54,12 +55,36 @@ pub enum Sample {
     },
 }
 
+impl Sample {
+    /// What a server said about a consumer.
+    #[must_use]
+    pub fn of_consumer(info: &ConsumerInfo) -> Self {
+        let signed = |count: u64| i64::try_from(count).unwrap_or(i64::MAX);
+        Self::Consumer {
+            pending: signed(info.num_pending),
+            ack_pending: info.num_ack_pending.max(0),
+            acknowledged: signed(info.ack_floor.consumer_seq),
+            waiting: info.num_waiting.max(0),
+            ack_pending_max: info.config.as_ref().map_or(0, |config| config.max_ack_pending.max(0)),
+            paused: info.paused,
+        }
+    }
+}
+
 /// What is remembered of a source.
 #[derive(Clone, Debug, Default)]
 pub struct Track {
     last: Option<Reading>,
     arrivals: Option<f64>,
     service_rate: Option<f64>,
+}
+
+impl Track {
+    /// When the source was last read.
+    #[must_use]
+    pub fn read_at(&self) -> Option<Timestamp> {
+        self.last.as_ref().map(|reading| reading.at)
+    }
 }
 
 /// What a source asks for.

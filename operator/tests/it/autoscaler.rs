@@ -12,7 +12,7 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomRe
 use kube::api::{ApiResource, DeleteParams, DynamicObject, GroupVersionKind, ListParams, Patch, PatchParams};
 use kube::{Api, ResourceExt};
 use operator::apply::Failpoint;
-use operator::autoscaler::reconcile::{State, reconcile};
+use operator::autoscaler::reconcile::{NUMBERS_INTERVAL, State, reconcile};
 use operator::error::Error;
 use operator::nats::client::{Connection, Target};
 use serde_json::{Value, json};
@@ -294,7 +294,8 @@ async fn what_is_not_known_takes_nobody_away() {
         json!({ "jetstream": {}, "hibernate": true, "storage": { "ephemeral": { "sizeLimit": "1Gi" } } }),
     );
     world.apply("demo", asleep).await.unwrap();
-    until_condition(&world, "scaler", "MetricsAvailable", "False", "Unreachable").await;
+    let object = until_condition(&world, "scaler", "MetricsAvailable", "False", "SourceStale").await;
+    assert!(object.status.unwrap().sources[0].error.as_ref().unwrap().contains("nothing was read since"));
     stays(&world, 3).await;
     until_condition(&world, "scaler", "ScalingActive", "True", "Hold").await;
 
@@ -305,6 +306,28 @@ async fn what_is_not_known_takes_nobody_away() {
     let fallback = quick(consumer(), json!({ "fallback": { "afterFailures": 2, "replicas": 5 } }));
     apply(&world, "scaler", fallback).await.unwrap();
     until_replicas(&world, 5).await;
+}
+
+#[tokio::test]
+async fn a_status_is_written_when_it_says_something_new() {
+    let world = world().await;
+    make_stream_and_consumer(&world).await;
+    publish(&world, 25).await;
+    deploy(&world, 3).await;
+    let source =
+        json!({ "clusterRef": { "name": "demo" }, "workqueue": { "stream": "ORDERS", "target": 10 } });
+    apply(&world, "scaler", quick(source, json!({}))).await.unwrap();
+    until_condition(&world, "scaler", "ScalingActive", "True", "WithinTolerance").await;
+    let api = world.api::<NatsAutoscaler>();
+    let version = async || api.get("scaler").await.unwrap().resource_version();
+    let before = version().await;
+    tokio::time::sleep(NUMBERS_INTERVAL + STILL).await;
+    assert_eq!(version().await, before, "it was read some thirty times, and each time the same");
+    publish(&world, 1).await;
+    until("the number of messages", async || {
+        (api.get("scaler").await.unwrap().status?.sources[0].value == Some(26)).then_some(())
+    })
+    .await;
 }
 
 #[tokio::test]

@@ -7,6 +7,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 mod autoscaler;
+mod autoscaler_lists;
 mod crd;
 mod external_metrics;
 mod faults;
