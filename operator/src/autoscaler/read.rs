@@ -6,9 +6,10 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
+use api::monitor::SubDetail;
 use crd::NatsCluster;
 use crd::jetstream::options::{AssetOptions, ClusterRef};
-use crd::nats_autoscaler::source::{QueueGroupSource, ServiceSource, Source, WorkqueueSource};
+use crd::nats_autoscaler::source::{QueueGroupSource, ServiceSource, SlowConsumers, Source, WorkqueueSource};
 use crd::nats_cluster::auth::AuthMode;
 use futures::future::try_join_all;
 use k8s_openapi::jiff::Timestamp;
@@ -39,6 +40,8 @@ const GATHER_WINDOW: Duration = Duration::from_millis(500);
 const GLOBAL_ACCOUNT: &str = "$G";
 /// Connections of autoscalers that come from one namespace at most.
 const SESSIONS_MAX: usize = 16;
+/// How a server begins to say that it closed a connection because it took too slowly.
+const SLOW_REASON: &str = "Slow Consumer";
 /// Subjects of a stream that are counted at most, in answers of 100,000 each.
 const SUBJECT_PAGES_MAX: u64 = 20;
 
@@ -309,19 +312,46 @@ async fn members(targets: &[Target], account: &str, group: &QueueGroupSource) ->
         for connection in connections {
             // What waits for a connection waits for all of its subscriptions together.
             let mut pending = connection.pending_bytes;
-            let fits =
-                |sub: &&api::monitor::SubDetail| sub.subject == group.subject && sub.queue == group.queue;
+            let fits = |sub: &&SubDetail| sub.subject == group.subject && sub.queue == group.queue;
             for sub in connection.subscriptions_list_detail.iter().filter(fits) {
                 members.insert(format!("{server}/{}/{}", connection.cid, sub.sid), (pending, sub.msgs));
                 pending = 0;
             }
         }
     }
-    if members.is_empty() {
+    let slow = match &group.slow_consumers {
+        Some(settings) => cut_off(targets, account, group, settings).await?,
+        None => BTreeMap::new(),
+    };
+    if members.is_empty() && slow.is_empty() {
         let text = format!("queue group {} of {} has no members", group.queue, group.subject);
         return Err(Problem::transient("SourceMissing", text));
     }
-    Ok(Sample::Group { members })
+    Ok(Sample::Group { members, slow })
+}
+
+/// Members that servers cut off for taking too slowly, and how many seconds ago.
+async fn cut_off(
+    targets: &[Target],
+    account: &str,
+    group: &QueueGroupSource,
+    settings: &SlowConsumers,
+) -> Result<BTreeMap<String, u64>, Problem> {
+    let window = settings.window.parse().unwrap_or(Duration::MAX);
+    let ask = targets.iter().map(|target| system::gone(target, account, window));
+    let answers = try_join_all(ask).await?;
+    let fits = |sub: &SubDetail| sub.subject == group.subject && sub.queue == group.queue;
+    let mut slow = BTreeMap::new();
+    for (server, gone) in answers {
+        for (connection, ago) in gone {
+            if connection.reason.starts_with(SLOW_REASON)
+                && connection.subscriptions_list_detail.iter().any(fits)
+            {
+                slow.insert(format!("{server}/{}", connection.cid), ago.as_secs());
+            }
+        }
+    }
+    Ok(slow)
 }
 
 /// Figures of a service, by instance.

@@ -274,7 +274,8 @@ fn describe(need: &Need) -> String {
     let bound = need.useful.map_or_else(String::new, |useful| {
         format!("; max_ack_pending is reached, so more than {useful} replicas get no more messages")
     });
-    format!("{} waiting{rate}{bound}", need.value)
+    let what = if need.step.is_some() { "slow consumers" } else { "waiting" };
+    format!("{} {what}{rate}{bound}", need.value)
 }
 
 /// The event of a change of the number of replicas.

@@ -85,7 +85,7 @@ async fn stays(world: &World, wanted: i32) {
 }
 
 /// An autoscaler that looks every second and does not wait before it shrinks.
-fn quick(source: Value, changes: Value) -> Value {
+pub(super) fn quick(source: Value, changes: Value) -> Value {
     let base = json!({
         "scaleTargetRef": { "kind": "Deployment", "name": "workers" }, "minReplicas": 0, "maxReplicas": 6,
         "sources": [source], "pollInterval": "1s", "activationInterval": "1s", "cooldown": "2s",
@@ -99,7 +99,7 @@ fn consumer() -> Value {
             "consumer": { "stream": "ORDERS", "consumer": "workers", "backlogPerReplica": { "target": 10 } } })
 }
 
-async fn apply(world: &World, name: &str, spec: Value) -> kube::Result<NatsAutoscaler> {
+pub(super) async fn apply(world: &World, name: &str, spec: Value) -> kube::Result<NatsAutoscaler> {
     let object = json!({
         "apiVersion": "myelin.dev/v1alpha1", "kind": "NatsAutoscaler", "metadata": { "name": name }, "spec": spec,
     });
@@ -110,7 +110,7 @@ async fn apply(world: &World, name: &str, spec: Value) -> kube::Result<NatsAutos
     world.api::<NatsAutoscaler>().patch(name, &parameters, &Patch::Apply(&object)).await
 }
 
-async fn until_condition(
+pub(super) async fn until_condition(
     world: &World,
     name: &str,
     type_: &str,
@@ -140,7 +140,7 @@ async fn until_condition(
     })
 }
 
-async fn address(world: &World) -> String {
+pub(super) async fn address(world: &World) -> String {
     let pod = world.pods().await.into_iter().find(|pod| pod.name_any() == "demo-0").unwrap();
     format!("{}:4222", pod.status.unwrap().pod_ip.unwrap())
 }
@@ -178,22 +178,25 @@ pub(super) async fn publish(world: &World, messages: u32) {
 }
 
 /// A client of the plain protocol.
-struct Plain {
+pub(super) struct Plain {
     stream: BufReader<TcpStream>,
 }
 
 impl Plain {
     async fn connect(address: &str) -> Self {
+        Self::connect_as(address, "app", "x").await
+    }
+
+    pub(super) async fn connect_as(address: &str, user: &str, password: &str) -> Self {
         let mut client = Self { stream: BufReader::new(TcpStream::connect(address).await.unwrap()) };
         client.line().await;
-        client
-            .write("CONNECT {\"user\":\"app\",\"pass\":\"x\",\"verbose\":false,\"pedantic\":false}\r\n")
-            .await;
+        let login = json!({ "user": user, "pass": password, "verbose": false, "pedantic": false });
+        client.write(&format!("CONNECT {login}\r\n")).await;
         client.settle().await;
         client
     }
 
-    async fn write(&mut self, text: &str) {
+    pub(super) async fn write(&mut self, text: &str) {
         self.stream.get_mut().write_all(text.as_bytes()).await.unwrap();
     }
 
@@ -204,9 +207,14 @@ impl Plain {
     }
 
     /// Returns when the server has worked through everything.
-    async fn settle(&mut self) {
+    pub(super) async fn settle(&mut self) {
         self.write("PING\r\n").await;
         while self.line().await != "PONG" {}
+    }
+
+    /// Reads whatever comes, for as long as it comes.
+    pub(super) async fn drain(mut self) {
+        tokio::io::copy(&mut self.stream, &mut tokio::io::sink()).await.unwrap();
     }
 
     /// Answers requests for figures of a service, each time as if `busy` seconds and as many requests had passed since the last one.

@@ -8,6 +8,7 @@
 
 mod autoscaler;
 mod autoscaler_lists;
+mod autoscaler_slow;
 mod crd;
 mod external_metrics;
 mod faults;
