@@ -19,6 +19,7 @@ use super::need;
 use super::plan::Plan;
 use super::read::{self, Link};
 use super::report::{self, Outcome};
+use super::target::Kinds;
 use super::{conflict, stale, target};
 use crate::context::Context;
 use crate::error::Error;
@@ -35,6 +36,7 @@ const STALLED_INTERVAL: Duration = Duration::from_secs(30);
 pub struct State {
     /// Clients and settings.
     pub context: Arc<Context>,
+    kinds: Kinds,
     looks: Mutex<HashMap<String, Arc<tokio::sync::Mutex<Look>>>>,
 }
 
@@ -57,7 +59,7 @@ impl State {
     /// A state with nothing remembered.
     #[must_use]
     pub fn new(context: Arc<Context>) -> Arc<Self> {
-        Arc::new(Self { context, looks: Mutex::default() })
+        Arc::new(Self { context, kinds: Kinds::default(), looks: Mutex::default() })
     }
 
     fn look(&self, uid: &str) -> Arc<tokio::sync::Mutex<Look>> {
@@ -204,9 +206,12 @@ async fn look_and_write(
     let context = &*state.context;
     let namespace = object.namespace().ok_or(Error::Incomplete("namespace"))?;
     let reference = &object.spec.scale_target_ref;
-    let Some(found) = target::read(context, &namespace, reference).await? else {
-        outcome.target_missing = true;
-        return Ok(());
+    let found = match target::read(context, &state.kinds, &namespace, reference).await? {
+        Ok(found) => found,
+        Err(unscalable) => {
+            outcome.unscalable = Some(unscalable);
+            return Ok(());
+        }
     };
     outcome.current = Some(found.wanted);
     if look.conflict.as_ref().is_none_or(|(at, _)| at.elapsed() >= CONFLICT_AGE_MAX) {
@@ -260,8 +265,7 @@ async fn look_and_write(
     if outcome.conflict.is_some() {
         return Ok(());
     }
-    let version = found.version.as_deref();
-    outcome.scaled = target::write(context, &namespace, reference, version, decision.desired).await?;
+    outcome.scaled = target::write(context, &namespace, &reference.name, &found, decision.desired).await?;
     if outcome.scaled {
         memory.changed(now, decision.desired - found.wanted);
     }

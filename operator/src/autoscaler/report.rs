@@ -10,6 +10,7 @@ use kube::runtime::events::{Event, EventType};
 use super::decide::{Decision, Known, Reason};
 use super::memory::Memory;
 use super::need::Need;
+use super::target::Unscalable;
 use crate::events;
 
 /// How old a time in the status may become that moves with every look, before it is worth a write of its own.
@@ -20,8 +21,8 @@ const TIMES_AGE_MAX: SignedDuration = SignedDuration::from_mins(10);
 pub struct Outcome {
     /// Replicas that the target asks for; `None` when it is not there or was not looked at.
     pub current: Option<i32>,
-    /// The target was looked for and is not there.
-    pub target_missing: bool,
+    /// Why the target cannot be scaled: reason and message.
+    pub unscalable: Option<Unscalable>,
     /// Somebody else who scales the target.
     pub conflict: Option<String>,
     /// What the sources said.
@@ -55,7 +56,7 @@ pub fn build(
     let status = NatsAutoscalerStatus {
         observed_generation: Some(generation),
         conditions,
-        current_replicas: outcome.current.or(old.current_replicas).filter(|_| !outcome.target_missing),
+        current_replicas: outcome.current.or(old.current_replicas).filter(|_| outcome.unscalable.is_none()),
         desired_replicas: outcome.decision.map(|decision| decision.desired).or(old.desired_replicas),
         sources,
         last_scale_time: if outcome.scaled { Some(Time(now)) } else { old.last_scale_time },
@@ -188,13 +189,9 @@ fn ready(
 fn scaling(object: &NatsAutoscaler, outcome: &Outcome) -> Finding {
     let verdict = |status: bool, reason, message: String| finding("ScalingActive", status, reason, message);
     let target = &object.spec.scale_target_ref;
-    let name = format!("{} `{}`", target.kind.as_str(), target.name);
-    if outcome.target_missing {
-        return verdict(
-            false,
-            "TargetMissing",
-            format!("there is no {name}: create it or correct scaleTargetRef"),
-        );
+    let name = format!("{} `{}`", target.kind, target.name);
+    if let Some((reason, message)) = &outcome.unscalable {
+        return verdict(false, reason, message.clone());
     }
     if let Some(other) = &outcome.conflict {
         return verdict(false, "Conflicted", format!("{other} scales {name} too: remove one of both"));
@@ -286,7 +283,7 @@ pub fn scaled(object: &NatsAutoscaler, outcome: &Outcome) -> Option<Event> {
     let target = &object.spec.scale_target_ref;
     let note = format!(
         "{} {} from {current} to {}: {}",
-        target.kind.as_str(),
+        target.kind,
         target.name,
         decision.desired,
         if decision.active { work(outcome) } else { "no work".to_owned() }
@@ -299,7 +296,9 @@ pub fn scaled(object: &NatsAutoscaler, outcome: &Outcome) -> Option<Event> {
 pub fn of_transition(old: Option<&Condition>, finding: &Finding) -> Option<Event> {
     let (type_, reason) = match (finding.type_, finding.status) {
         ("Stalled", Status::True) => (EventType::Warning, finding.reason),
-        ("ScalingActive", Status::False) if matches!(finding.reason, "TargetMissing" | "Conflicted") => {
+        ("ScalingActive", Status::False)
+            if finding.reason.starts_with("Target") || finding.reason == "Conflicted" =>
+        {
             (EventType::Warning, finding.reason)
         }
         ("MetricsAvailable", Status::False) => (EventType::Warning, finding.reason),

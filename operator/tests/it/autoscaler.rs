@@ -36,7 +36,7 @@ pub(super) async fn world() -> World {
     world
 }
 
-fn workload(kind: &str, replicas: i32) -> Value {
+pub(super) fn workload(kind: &str, replicas: i32) -> Value {
     let labels = json!({ "app": "workers" });
     let mut object = json!({
         "apiVersion": "apps/v1", "kind": kind, "metadata": { "name": "workers" },
@@ -94,7 +94,7 @@ pub(super) fn quick(source: Value, changes: Value) -> Value {
     with(base, changes)
 }
 
-fn consumer() -> Value {
+pub(super) fn consumer() -> Value {
     json!({ "clusterRef": { "name": "demo" },
             "consumer": { "stream": "ORDERS", "consumer": "workers", "backlogPerReplica": { "target": 10 } } })
 }
@@ -588,7 +588,8 @@ async fn a_wrong_spec_is_refused_with_a_sentence_that_says_what_to_do() {
         ),
         (json!({ "pollInterval": "10m" }), "between 1s and 5m"),
         (json!({ "activationInterval": "100ms" }), "between 1s and 30s"),
-        (json!({ "scaleTargetRef": { "kind": "DaemonSet", "name": "x" } }), "Unsupported value"),
+        (json!({ "scaleTargetRef": { "kind": "daemonsets", "name": "x" } }), "should match"),
+        (json!({ "scaleTargetRef": { "kind": "Job", "apiVersion": "batch", "name": "x" } }), "should match"),
         (json!({ "behavior": { "scaleUp": { "stabilizationWindow": "2h" } } }), "at most 1h"),
         (
             json!({ "schedule": [{ "cron": "0 8 * * *", "duration": "1h" }] }),

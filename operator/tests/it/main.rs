@@ -9,6 +9,7 @@
 mod autoscaler;
 mod autoscaler_lists;
 mod autoscaler_slow;
+mod autoscaler_targets;
 mod crd;
 mod external_metrics;
 mod faults;
