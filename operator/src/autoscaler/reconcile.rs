@@ -219,15 +219,7 @@ async fn look_and_write(
     }
     outcome.conflict = look.conflict.as_ref().and_then(|(_, other)| other.clone());
 
-    let status = object.status.as_ref();
-    let memory = look.memory.get_or_insert_with(|| {
-        let last_active = status.and_then(|status| status.last_active_time.as_ref()).map(|time| time.0);
-        // While there was work the time is written now and then; the cooldown begins when it was seen to end.
-        let last_active = last_active.filter(|_| report::was_idle(status));
-        let before = status.map(|status| status.recent_scales.as_slice()).unwrap_or_default();
-        Memory::new(now, found.wanted, last_active, object.spec.sources.len())
-            .recalled(before.iter().map(|change| (change.time.0, change.by)))
-    });
+    let memory = look.memory.get_or_insert_with(|| recall(object, now, found.wanted));
     memory.tracks.resize_with(object.spec.sources.len(), Default::default);
     look.links.resize_with(object.spec.sources.len(), || None);
     let interval = if found.wanted == 0 { plan.activation } else { plan.poll };
@@ -270,6 +262,17 @@ async fn look_and_write(
         memory.changed(now, decision.desired - found.wanted);
     }
     Ok(())
+}
+
+/// What the status tells a new operator.
+fn recall(object: &NatsAutoscaler, now: Timestamp, replicas: i32) -> Memory {
+    let status = object.status.as_ref();
+    let last_active = status.and_then(|status| status.last_active_time.as_ref()).map(|time| time.0);
+    // While there was work the time is written now and then; the cooldown begins when it was seen to end.
+    let last_active = last_active.filter(|_| report::was_idle(status));
+    let before = status.map(|status| status.recent_scales.as_slice()).unwrap_or_default();
+    Memory::new(now, replicas, last_active, object.spec.sources.len())
+        .recalled(before.iter().map(|change| (change.time.0, change.by)))
 }
 
 /// Writes the status, the events of what changed, and the figures.
