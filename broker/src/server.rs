@@ -6,9 +6,11 @@ use std::sync::atomic::{AtomicU8, AtomicU64, Ordering, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
+use api::monitor::SubDetail;
 use arc_swap::ArcSwap;
 use config::options::Options;
 use parking_lot::{Mutex, RwLock};
+use protocol::error::CloseReason;
 use protocol::info::Info;
 use tokio::sync::Notify;
 
@@ -364,9 +366,9 @@ impl Server {
         crate::system::events::client_connected(self, client);
     }
 
-    /// A client's connection is over.
-    pub fn on_client_closed(self: &Arc<Self>, client: &Arc<Client>) {
-        use protocol::error::CloseReason::{SlowConsumerPendingBytes, SlowConsumerWriteDeadline};
+    /// A client's connection is over, and with it the subscriptions that it `lost` as a slow consumer.
+    pub fn on_client_closed(self: &Arc<Self>, client: &Arc<Client>, lost: Box<[SubDetail]>) {
+        use CloseReason::{SlowConsumerPendingBytes, SlowConsumerWriteDeadline};
         let known = self.clients.write().remove(&client.id).is_some();
         let reason = client.out.close_reason();
         let limits = client.out.limits();
@@ -385,11 +387,11 @@ impl Server {
             ),
             _ => {}
         }
-        if matches!(reason, Some(SlowConsumerPendingBytes | SlowConsumerWriteDeadline)) {
+        if reason.is_some_and(CloseReason::is_slow_consumer) {
             self.stats.slow_clients.fetch_add(1, Relaxed);
         }
         if known {
-            self.closed.add(client);
+            self.closed.add(client, lost);
             crate::system::events::client_disconnected(self, client);
         }
         let reason = reason.map_or("Client Closed", |reason| reason.as_str());
@@ -471,7 +473,7 @@ impl Server {
             jetstream.take_leave();
         }
         for client in self.clients() {
-            client.out.finish(b"", protocol::error::CloseReason::ServerShutdown);
+            client.out.finish(b"", CloseReason::ServerShutdown);
         }
         self.routes.shut_down();
         self.stopped.notify_waiters();

@@ -7,7 +7,10 @@ use k8s_openapi::NamespaceResourceScope;
 use k8s_openapi::api::apps::v1::StatefulSet;
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod};
 use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::APIService;
-use kube::api::{DeleteParams, ObjectMeta, Patch, PatchParams, PostParams, Preconditions, PropagationPolicy};
+use kube::api::{
+    ApiResource, DeleteParams, DynamicObject, ObjectMeta, Patch, PatchParams, PostParams, Preconditions,
+    PropagationPolicy,
+};
 use kube::{Api, Client, Resource, ResourceExt};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -172,16 +175,18 @@ impl Writer {
     }
 
     /// Asks an object for another number of replicas, by its `scale` subresource.
-    pub async fn scale<K: Object>(
+    pub async fn scale(
         &self,
         namespace: &str,
+        resource: &ApiResource,
         name: &str,
         change: &serde_json::Value,
     ) -> Result<(), Error> {
         self.pass()?;
         let parameters =
             PatchParams { field_manager: Some(crd::AUTOSCALER_MANAGER.to_owned()), ..PatchParams::default() };
-        self.api::<K>(namespace).patch_scale(name, &parameters, &Patch::Merge(change)).await?;
+        let api: Api<DynamicObject> = Api::namespaced_with(self.client.clone(), namespace, resource);
+        api.patch_scale(name, &parameters, &Patch::Merge(change)).await?;
         Ok(())
     }
 

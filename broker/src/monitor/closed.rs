@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
+use api::monitor::SubDetail;
 use parking_lot::Mutex;
 use protocol::error::CloseReason;
 
@@ -25,11 +26,11 @@ impl ClosedClients {
         Self { max, clients: Mutex::default(), total: AtomicU64::new(0) }
     }
 
-    /// A client went now.
-    pub fn add(&self, client: &Client) {
+    /// A client went now; `lost` is what [`super::connz::lost`] said of it.
+    pub fn add(&self, client: &Client, lost: Box<[SubDetail]>) {
         self.total.fetch_add(1, Relaxed);
         if self.max > 0 {
-            self.keep(Snapshot::closed(client, super::now()));
+            self.keep(Snapshot { lost, ..Snapshot::closed(client, super::now()) });
         }
     }
 

@@ -2,8 +2,8 @@
 
 mod snapshot;
 
-pub use snapshot::Snapshot;
 pub(crate) use snapshot::{CLIENT_TYPE, KIND};
+pub use snapshot::{Snapshot, lost};
 
 use std::cmp::Reverse;
 use std::sync::Arc;
@@ -56,7 +56,7 @@ fn rows(server: &Server, options: &ConnzOptions) -> Vec<Row> {
             wanted.map(|client| Row { facts: Arc::new(Snapshot::open(&client)), client: Some(client) }),
         );
     }
-    // Of a closed client the subscriptions are not kept, so a question about them is about open ones.
+    // Of a closed client hardly any subscriptions are kept, so a question about them is about open ones.
     if options.state != ConnState::Open && options.filter_subject.is_empty() {
         rows.extend(server.closed.all().into_iter().map(|facts| Row { facts, client: None }));
     }
@@ -120,8 +120,15 @@ fn order(rows: &mut [Row], sort: ConnSort, now: Time) {
 
 fn describe(row: &Row, options: &ConnzOptions, now: Time) -> ConnInfo {
     let mut info = row.facts.describe(options.auth, now);
-    let Some(client) = row.client.as_ref().filter(|_| options.subscriptions || options.subscriptions_detail)
-    else {
+    if !options.subscriptions && !options.subscriptions_detail {
+        return info;
+    }
+    let Some(client) = row.client.as_ref() else {
+        if options.subscriptions_detail {
+            info.subscriptions_list_detail = row.facts.lost.to_vec();
+        } else {
+            info.subscriptions_list = row.facts.lost.iter().map(|lost| lost.subject.clone()).collect();
+        }
         return info;
     };
     let mut subscriptions: Vec<Arc<Subscription>> = client.subscriptions.lock().iter().cloned().collect();

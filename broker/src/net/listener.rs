@@ -165,7 +165,7 @@ async fn greet(server: Arc<Server>, stream: TcpStream, peer: SocketAddr) {
             Err(client) => {
                 tracing::error!("{peer} - cid:{id} - {}", error::CONNECTIONS_EXCEEDED);
                 client.refuse(error::CONNECTIONS_EXCEEDED, CloseReason::MaximumConnectionsExceeded);
-                server.closed.add(&client);
+                server.closed.add(&client, Box::default());
             }
         },
         Err(e) => {

@@ -525,6 +525,7 @@ impl Session {
     /// The connection is over. `reason` holds if none was noted before.
     pub fn end(&mut self, reason: CloseReason) {
         self.client.out.finish(b"", reason);
+        let lost = crate::monitor::connz::lost(&self.client);
         if let Some(binding) = self.client.binding() {
             self.client.subscriptions.lock().clear(&binding.account, true);
             if self.binding.is_some() {
@@ -533,6 +534,6 @@ impl Session {
         }
         self.server.routes().mark_dirty(&mut self.dirty);
         self.dirty.flush();
-        self.server.on_client_closed(&self.client);
+        self.server.on_client_closed(&self.client, lost);
     }
 }

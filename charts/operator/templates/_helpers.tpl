@@ -55,3 +55,16 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
     fieldRef:
       fieldPath: metadata.uid
 {{- end -}}
+
+{{- /* Rights to scale the further kinds that the values name. */ -}}
+{{- define "operator.rules.targets" -}}
+{{- range .Values.autoscaler.targets }}
+- apiGroups:
+  - {{ .group | quote }}
+  resources:
+  - {{ printf "%s/scale" .resource | quote }}
+  verbs:
+  - get
+  - patch
+{{- end }}
+{{- end }}

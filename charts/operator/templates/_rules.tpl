@@ -133,6 +133,7 @@
   - apps
   resources:
   - deployments/scale
+  - replicasets/scale
   - statefulsets/scale
   verbs:
   - get

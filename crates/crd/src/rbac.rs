@@ -69,10 +69,10 @@ pub const WATCHED: &[Access] = &[
     },
     Access { group: crate::GROUP, resources: &["natsautoscalers"], verbs: &["get", "list", "watch"] },
     Access { group: crate::GROUP, resources: &["natsautoscalers/status"], verbs: &["patch"] },
-    // Workloads are scaled by this subresource alone; nothing else of them is read or written.
+    // Workloads are scaled by this subresource alone; nothing else of them is read or written. Further kinds come from the chart's values.
     Access {
         group: "apps",
-        resources: &["deployments/scale", "statefulsets/scale"],
+        resources: &["deployments/scale", "replicasets/scale", "statefulsets/scale"],
         verbs: &["get", "patch"],
     },
     // Who else scales them.

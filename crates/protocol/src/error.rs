@@ -255,6 +255,14 @@ close_reasons! {
     ProxyRequired => "Proxy Required",
 }
 
+impl CloseReason {
+    /// Whether the connection took its messages too slowly.
+    #[must_use]
+    pub const fn is_slow_consumer(self) -> bool {
+        matches!(self, Self::SlowConsumerPendingBytes | Self::SlowConsumerWriteDeadline)
+    }
+}
+
 impl std::fmt::Display for CloseReason {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(self.as_str())

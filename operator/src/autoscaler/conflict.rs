@@ -27,9 +27,9 @@ pub async fn find(context: &Context, own: &NatsAutoscaler) -> Result<Option<Stri
     for other in others.list(&everything).await? {
         let reference = other.spec.as_ref().map(|spec| &spec.scale_target_ref);
         let same = reference.is_some_and(|reference| {
-            reference.kind == target.kind.as_str()
-                && reference.name == target.name
-                && reference.api_version.as_ref().is_none_or(|version| version.starts_with("apps/"))
+            // Without a version it is not known which group is meant, and nobody should be scaled by two.
+            let version = reference.api_version.as_deref().unwrap_or(&target.api_version);
+            target.is(version, &reference.kind, &reference.name)
         });
         if same {
             return Ok(Some(format!("HorizontalPodAutoscaler `{}`", other.name_any())));
@@ -37,8 +37,9 @@ pub async fn find(context: &Context, own: &NatsAutoscaler) -> Result<Option<Stri
     }
     let siblings: Api<NatsAutoscaler> = Api::namespaced(context.client.clone(), &namespace);
     for sibling in siblings.list(&everything).await? {
-        if sibling.spec.scale_target_ref == *target && sibling.uid() != own.uid() && is_before(&sibling, own)
-        {
+        let other = &sibling.spec.scale_target_ref;
+        let same = target.is(&other.api_version, &other.kind, &other.name);
+        if same && sibling.uid() != own.uid() && is_before(&sibling, own) {
             return Ok(Some(format!("NatsAutoscaler `{}`, which is older", sibling.name_any())));
         }
     }
@@ -68,13 +69,12 @@ async fn scaled_objects(context: &Context, namespace: &str) -> Result<Vec<Dynami
 fn scales(object: &DynamicObject, target: &TargetRef) -> bool {
     let reference = &object.data["spec"]["scaleTargetRef"];
     // KEDA scales Deployments unless it is told otherwise.
-    let kind = reference["kind"].as_str().unwrap_or("Deployment");
-    kind == target.kind.as_str() && reference["name"].as_str() == Some(target.name.as_str())
+    let text = |field: &str, default| reference[field].as_str().unwrap_or(default);
+    target.is(text("apiVersion", "apps/v1"), text("kind", "Deployment"), text("name", ""))
 }
 
 #[cfg(test)]
 mod tests {
-    use crd::nats_autoscaler::TargetKind;
     use serde_json::json;
 
     use super::*;
@@ -89,14 +89,17 @@ mod tests {
 
     #[test]
     fn an_object_of_keda_scales_what_it_names() {
-        let target = |kind| TargetRef { api_version: "apps/v1".to_owned(), kind, name: "w".to_owned() };
-        assert!(scales(&scaled_object(json!({"name": "w"})), &target(TargetKind::Deployment)));
-        assert!(!scales(&scaled_object(json!({"name": "w"})), &target(TargetKind::StatefulSet)));
-        assert!(scales(
-            &scaled_object(json!({"name": "w", "kind": "StatefulSet"})),
-            &target(TargetKind::StatefulSet)
-        ));
-        assert!(!scales(&scaled_object(json!({"name": "other"})), &target(TargetKind::Deployment)));
+        let target = |kind: &str| TargetRef {
+            api_version: "apps/v1".to_owned(),
+            kind: kind.to_owned(),
+            name: "w".to_owned(),
+        };
+        assert!(scales(&scaled_object(json!({"name": "w"})), &target("Deployment")));
+        assert!(!scales(&scaled_object(json!({"name": "w"})), &target("StatefulSet")));
+        assert!(scales(&scaled_object(json!({"name": "w", "kind": "StatefulSet"})), &target("StatefulSet")));
+        let rollout = json!({"name": "w", "kind": "Deployment", "apiVersion": "argoproj.io/v1alpha1"});
+        assert!(!scales(&scaled_object(rollout), &target("Deployment")), "a kind of another group");
+        assert!(!scales(&scaled_object(json!({"name": "other"})), &target("Deployment")));
     }
 
     #[test]

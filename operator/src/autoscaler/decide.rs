@@ -95,7 +95,11 @@ fn combine(plan: &Plan, current: i32, sources: &[Known]) -> (i32, bool, bool) {
             Known::Unknown(_) => unknown = true,
             Known::Need(need) => {
                 active |= need.active;
-                let replicas = if need.active { round(need.replicas, current, plan) } else { 0 };
+                let replicas = match need.step {
+                    _ if !need.active => 0,
+                    Some(step) => current.saturating_add(step).max(0),
+                    None => round(need.replicas, current, plan),
+                };
                 asked = match plan.combine {
                     Combine::Max => asked.max(replicas),
                     Combine::Sum => asked.saturating_add(replicas),

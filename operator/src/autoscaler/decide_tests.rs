@@ -36,6 +36,7 @@ fn at(second: i64) -> Timestamp {
 fn asks(replicas: f64) -> Known {
     Known::Need(Need {
         replicas,
+        step: None,
         active: replicas > 0.0,
         value: 0,
         rate: None,
@@ -121,6 +122,18 @@ fn near_is_near_enough() {
         Decision { desired: 10, wanted: 10, active: true, reason: Reason::WithinTolerance }
     );
     assert_eq!(looks.look(&[asks(11.1)]).desired, 12);
+}
+
+#[test]
+fn a_step_counts_from_what_there_is_and_however_small_it_is() {
+    let step = |step| {
+        let Known::Need(need) = asks(1.0) else { unreachable!() };
+        Known::Need(Need { step: Some(step), ..need })
+    };
+    let mut looks = Looks::new(plan(json!({"maxReplicas": 50})), 20);
+    assert_eq!(looks.look(&[step(1)]).desired, 21, "5 percent, which is less than the tolerance");
+    assert_eq!(looks.look(&[step(0)]).desired, 21);
+    assert_eq!(looks.look(&[step(-1)]).wanted, 20);
 }
 
 #[test]

@@ -22,6 +22,8 @@ pub struct Memory {
     needs: VecDeque<(Timestamp, i32)>,
     /// Changes that were made, oldest first.
     changes: VecDeque<(Timestamp, i32)>,
+    /// When it began.
+    pub begun: Timestamp,
     /// When there was work last.
     pub last_active: Timestamp,
     /// Looks in a row without an answer.
@@ -38,6 +40,7 @@ impl Memory {
             // Right before now, so that without a window it holds up nothing.
             needs: VecDeque::from([(now - SignedDuration::from_millis(1), replicas)]),
             changes: VecDeque::new(),
+            begun: now,
             last_active: last_active.unwrap_or(now).min(now),
             failures: 0,
             tracks: vec![Track::default(); sources],

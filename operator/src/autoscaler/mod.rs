@@ -6,10 +6,12 @@
 pub mod conflict;
 pub mod controller;
 pub mod decide;
+pub mod lists;
 pub mod memory;
 pub mod need;
 pub mod plan;
 pub mod read;
 pub mod reconcile;
 pub mod report;
+pub mod stale;
 pub mod target;

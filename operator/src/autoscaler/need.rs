@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use crd::nats_autoscaler::source::{Count, Source};
+use api::jetstream::consumer::ConsumerInfo;
+use crd::nats_autoscaler::source::{Count, SlowConsumers, Source};
 use k8s_openapi::jiff::Timestamp;
 
 /// Weight of the newest rate among those before it.
@@ -46,12 +47,30 @@ pub enum Sample {
     Group {
         /// By the identity of the subscription.
         members: BTreeMap<String, (i64, i64)>,
+        /// Members that were cut off for taking too slowly, by the identity of the connection, and how many seconds ago.
+        slow: BTreeMap<String, u64>,
     },
     /// Instances of a service: requests that each has had, and nanoseconds that it spent on them.
     Service {
         /// By the identity of the instance.
         instances: BTreeMap<String, (i64, i64)>,
     },
+}
+
+impl Sample {
+    /// What a server said about a consumer.
+    #[must_use]
+    pub fn of_consumer(info: &ConsumerInfo) -> Self {
+        let signed = |count: u64| i64::try_from(count).unwrap_or(i64::MAX);
+        Self::Consumer {
+            pending: signed(info.num_pending),
+            ack_pending: info.num_ack_pending.max(0),
+            acknowledged: signed(info.ack_floor.consumer_seq),
+            waiting: info.num_waiting.max(0),
+            ack_pending_max: info.config.as_ref().map_or(0, |config| config.max_ack_pending.max(0)),
+            paused: info.paused,
+        }
+    }
 }
 
 /// What is remembered of a source.
@@ -62,11 +81,21 @@ pub struct Track {
     service_rate: Option<f64>,
 }
 
+impl Track {
+    /// When the source was last read.
+    #[must_use]
+    pub fn read_at(&self) -> Option<Timestamp> {
+        self.last.as_ref().map(|reading| reading.at)
+    }
+}
+
 /// What a source asks for.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Need {
     /// Replicas, before they are rounded.
     pub replicas: f64,
+    /// So many more or fewer than are asked for today, from a source that says no more than this.
+    pub step: Option<i32>,
     /// Whether there is work.
     pub active: bool,
     /// What the source counts: messages, bytes, or percent.
@@ -94,6 +123,7 @@ pub fn need(source: &Source, track: &mut Track, reading: &Reading, replicas: i32
             let workqueue = source.workqueue.as_ref()?;
             Some(Need {
                 replicas: float(*messages) / float(workqueue.target.max(1)),
+                step: None,
                 active: *messages > workqueue.activation_threshold,
                 value: *messages,
                 rate: None,
@@ -101,7 +131,7 @@ pub fn need(source: &Source, track: &mut Track, reading: &Reading, replicas: i32
                 useful: None,
             })
         }
-        Sample::Group { members } => group(source, last.as_ref(), members, seconds),
+        Sample::Group { members, slow } => group(source, last.as_ref(), (members, slow), (seconds, replicas)),
         Sample::Service { instances } => service(source, last.as_ref(), instances, seconds),
     }
 }
@@ -123,6 +153,7 @@ fn consumer(
     let worked = learn(track, last, (backlog, acknowledged), seconds, replicas);
     let idle = Need {
         replicas: 0.0,
+        step: None,
         active: false,
         value: backlog,
         rate: track.arrivals,
@@ -204,23 +235,58 @@ fn growth(
 fn group(
     source: &Source,
     last: Option<&Reading>,
-    members: &BTreeMap<String, (i64, i64)>,
-    seconds: Option<f64>,
+    (members, slow): (&BTreeMap<String, (i64, i64)>, &BTreeMap<String, u64>),
+    (seconds, replicas): (Option<f64>, i32),
 ) -> Option<Need> {
     let settings = source.queue_group.as_ref()?;
     let rate = match (last.map(|last| &last.sample), seconds) {
-        (Some(Sample::Group { members: before }), Some(seconds)) => {
+        (Some(Sample::Group { members: before, .. }), Some(seconds)) => {
             Some(float(growth(before, members, |counts| counts.1)) / seconds)
         }
         _ => None,
     };
+    if let Some(settings) = &settings.slow_consumers {
+        return Some(Need { rate, ..cut_off(settings, last, slow, replicas) });
+    }
     let pending = members.values().map(|counts| counts.0).fold(0, i64::saturating_add);
     let replicas = match (settings.pending_bytes_per_member, settings.message_rate_per_member) {
         (Some(target), _) => float(pending) / float(target.max(1)),
         (None, Some(target)) => rate? / float(target.max(1)),
         (None, None) => return None,
     };
-    Some(Need { replicas, active: true, value: pending, rate, service_rate: None, useful: None })
+    Some(Need { replicas, step: None, active: true, value: pending, rate, service_rate: None, useful: None })
+}
+
+/// One more for each member that was cut off since the last look, as many as there are while that is not long ago, and one fewer then:
+/// who is fast enough is found out by trying.
+fn cut_off(
+    settings: &SlowConsumers,
+    last: Option<&Reading>,
+    slow: &BTreeMap<String, u64>,
+    replicas: i32,
+) -> Need {
+    let window = settings.window.parse().map_or(u64::MAX, |window| window.as_secs());
+    let recent = slow.values().filter(|age| **age <= window).count();
+    let fresh = match last.map(|last| &last.sample) {
+        Some(Sample::Group { slow: before, .. }) => {
+            slow.keys().filter(|member| !before.contains_key(*member)).count()
+        }
+        // Before the first look somebody else may have helped them already.
+        _ => 0,
+    };
+    let step = match (fresh, recent) {
+        (0, 0) => -1,
+        (fresh, _) => i32::try_from(fresh).unwrap_or(i32::MAX),
+    };
+    Need {
+        replicas: f64::from(replicas.saturating_add(step).max(0)),
+        step: Some(step),
+        active: true,
+        value: i64::try_from(recent).unwrap_or(i64::MAX),
+        rate: None,
+        service_rate: None,
+        useful: None,
+    }
 }
 
 fn service(
@@ -242,7 +308,15 @@ fn service(
     };
     #[expect(clippy::cast_possible_truncation, reason = "a percentage of some replicas")]
     let percent = (busy * 100.0 / float(i64::try_from(instances.len()).unwrap_or(1).max(1))) as i64;
-    Some(Need { replicas, active: true, value: percent, rate: Some(rate), service_rate: None, useful: None })
+    Some(Need {
+        replicas,
+        step: None,
+        active: true,
+        value: percent,
+        rate: Some(rate),
+        service_rate: None,
+        useful: None,
+    })
 }
 
 #[cfg(test)]
@@ -354,6 +428,7 @@ mod tests {
     fn a_group_is_judged_by_its_members_and_newcomers_count_from_their_first_look() {
         let members = |entries: &[(&str, i64, i64)]| Sample::Group {
             members: entries.iter().map(|(id, bytes, count)| ((*id).to_owned(), (*bytes, *count))).collect(),
+            slow: BTreeMap::new(),
         };
         let rate = source(json!({"queueGroup": {"subject": "a", "queue": "q", "messageRatePerMember": 10}}));
         let mut track = Track::default();
@@ -364,6 +439,24 @@ mod tests {
         let bytes = source(json!({"queueGroup": {"subject": "a", "queue": "q", "pendingBytesPerMember": 4}}));
         let asked = need(&bytes, &mut Track::default(), &reading(0, members(&[("1", 8, 0), ("2", 2, 0)])), 2);
         assert_eq!(asked.unwrap().replicas, 2.5);
+    }
+
+    #[test]
+    fn each_member_that_is_cut_off_asks_for_one_more_and_a_quiet_time_for_one_fewer() {
+        let source =
+            source(json!({"queueGroup": {"subject": "a", "queue": "q", "slowConsumers": {"window": "60s"}}}));
+        let mut track = Track::default();
+        let mut ask = |second, slow: &[(&str, u64)]| {
+            let slow = slow.iter().map(|(id, age)| ((*id).to_owned(), *age)).collect();
+            let sample = Sample::Group { members: BTreeMap::new(), slow };
+            let need = need(&source, &mut track, &reading(second, sample), 4).unwrap();
+            (need.step.unwrap(), need.value, need.replicas)
+        };
+        assert_eq!(ask(0, &[("1", 50)]), (0, 1, 4.0), "nobody knows what happened since");
+        assert_eq!(ask(5, &[("1", 55), ("2", 4), ("3", 0)]), (2, 3, 6.0));
+        assert_eq!(ask(10, &[("1", 60), ("2", 9), ("3", 5)]), (0, 3, 4.0));
+        assert_eq!(ask(66, &[("3", 61)]), (-1, 0, 3.0));
+        assert_eq!(ask(70, &[]), (-1, 0, 3.0));
     }
 
     #[test]

@@ -6,16 +6,19 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
+use api::monitor::SubDetail;
 use crd::NatsCluster;
 use crd::jetstream::options::{AssetOptions, ClusterRef};
-use crd::nats_autoscaler::source::{QueueGroupSource, ServiceSource, Source, WorkqueueSource};
+use crd::nats_autoscaler::source::{QueueGroupSource, ServiceSource, SlowConsumers, Source, WorkqueueSource};
 use crd::nats_cluster::auth::AuthMode;
 use futures::future::try_join_all;
+use k8s_openapi::jiff::Timestamp;
 use kube::Api;
 use parking_lot::Mutex;
 use serde::Deserialize;
 
-use super::need::Sample;
+use super::lists::Lists;
+use super::need::{Reading, Sample};
 use crate::cluster::observe::{self, Access};
 use crate::context::Context;
 use crate::jetstream::api::Js;
@@ -37,6 +40,8 @@ const GATHER_WINDOW: Duration = Duration::from_millis(500);
 const GLOBAL_ACCOUNT: &str = "$G";
 /// Connections of autoscalers that come from one namespace at most.
 const SESSIONS_MAX: usize = 16;
+/// How a server begins to say that it closed a connection because it took too slowly.
+const SLOW_REASON: &str = "Slow Consumer";
 /// Subjects of a stream that are counted at most, in answers of 100,000 each.
 const SUBJECT_PAGES_MAX: u64 = 20;
 
@@ -49,7 +54,7 @@ pub enum Link {
         /// Prefix and identity.
         connection: Box<Connection>,
         /// The connection.
-        session: Arc<Session>,
+        shared: Arc<Shared>,
     },
     /// By the servers of a cluster.
     System {
@@ -74,19 +79,25 @@ impl Link {
 #[derive(Default)]
 pub struct Sessions(Mutex<HashMap<Key, Held>>);
 
+/// A connection, and what was read over it for more than one.
+pub struct Shared {
+    session: Session,
+    lists: Lists,
+}
+
 /// A connection, and the namespace that its login comes from.
 struct Held {
     home: String,
-    session: Weak<Session>,
+    shared: Weak<Shared>,
 }
 
 impl Sessions {
-    fn of(&self, connection: &Connection) -> Result<Arc<Session>, Problem> {
+    fn of(&self, connection: &Connection) -> Result<Arc<Shared>, Problem> {
         let mut sessions = self.0.lock();
-        if let Some(session) = sessions.get(&connection.key).and_then(|held| held.session.upgrade()) {
-            return Ok(session);
+        if let Some(shared) = sessions.get(&connection.key).and_then(|held| held.shared.upgrade()) {
+            return Ok(shared);
         }
-        sessions.retain(|_, held| held.session.strong_count() > 0);
+        sessions.retain(|_, held| held.shared.strong_count() > 0);
         if sessions.values().filter(|held| held.home == connection.home).count() >= SESSIONS_MAX {
             let text = format!(
                 "namespace {} has {SESSIONS_MAX} connections of autoscalers already",
@@ -94,10 +105,11 @@ impl Sessions {
             );
             return Err(Problem::transient("TooManyConnections", text));
         }
-        let session = Arc::new(Session::new(connection.options.clone(), Arc::new(Deaf)));
-        let held = Held { home: connection.home.clone(), session: Arc::downgrade(&session) };
+        let session = Session::new(connection.options.clone(), Arc::new(Deaf));
+        let shared = Arc::new(Shared { session, lists: Lists::default() });
+        let held = Held { home: connection.home.clone(), shared: Arc::downgrade(&shared) };
         sessions.insert(connection.key, held);
-        Ok(session)
+        Ok(shared)
     }
 }
 
@@ -110,7 +122,7 @@ impl Listener for Deaf {
     fn consumer(&self, _: &str, _: &str) {}
 }
 
-/// Reads a source, over `link` if that is still good, which is made otherwise.
+/// Reads a source that is read each `interval`, over `link` if that is still good, which is made otherwise.
 ///
 /// # Errors
 /// When it is not known what the source would say.
@@ -119,7 +131,8 @@ pub async fn read(
     namespace: &str,
     source: &Source,
     link: &mut Option<Link>,
-) -> Result<Sample, Problem> {
+    interval: Duration,
+) -> Result<Reading, Problem> {
     if link.as_ref().is_none_or(|link| link.at().elapsed() >= LINK_AGE_MAX) {
         let fresh = Box::pin(reach(context, namespace, source)).await?;
         *link = Some(fresh);
@@ -127,7 +140,7 @@ pub async fn read(
     let Some(usable) = link.as_ref() else {
         return Err(Problem::transient("Unreachable", "there is no connection"));
     };
-    let result = ask(context, source, usable).await;
+    let result = ask(context, source, usable, interval).await;
     // The servers may be elsewhere by now.
     if result.as_ref().is_err_and(Problem::is_unreachable) {
         *link = None;
@@ -150,8 +163,8 @@ async fn reach(context: &Context, namespace: &str, source: &Source) -> Result<Li
         let (targets, account) = Box::pin(system(context, namespace, reference)).await?;
         return Ok(Link::System { at, targets, account });
     }
-    let session = context.sources.of(&connection)?;
-    Ok(Link::Account { at, connection: Box::new(connection), session })
+    let shared = context.sources.of(&connection)?;
+    Ok(Link::Account { at, connection: Box::new(connection), shared })
 }
 
 /// The servers of a cluster, and the account that is meant.
@@ -186,13 +199,19 @@ async fn system(
     Ok((targets, account))
 }
 
-async fn ask(context: &Context, source: &Source, link: &Link) -> Result<Sample, Problem> {
-    match link {
+async fn ask(
+    context: &Context,
+    source: &Source,
+    link: &Link,
+    interval: Duration,
+) -> Result<Reading, Problem> {
+    let sample = match link {
         Link::System { targets, account, .. } => match &source.queue_group {
-            Some(group) => members(targets, account, group).await,
-            None => Err(Problem::stalled("InvalidSpec", "the source names nothing")),
+            Some(group) => members(targets, account, group).await?,
+            None => return Err(Problem::stalled("InvalidSpec", "the source names nothing")),
         },
-        Link::Account { connection, session, .. } => {
+        Link::Account { connection, shared, .. } => {
+            let session = &shared.session;
             let js = Js {
                 session,
                 prefix: &connection.prefix,
@@ -200,17 +219,21 @@ async fn ask(context: &Context, source: &Source, link: &Link) -> Result<Sample, 
                 metrics: &context.metrics,
             };
             if let Some(consumer) = &source.consumer {
-                return self::consumer(&js, &consumer.stream, &consumer.consumer).await;
-            }
-            if let Some(workqueue) = &source.workqueue {
-                return messages(&js, workqueue).await;
-            }
-            match &source.service {
-                Some(service) => instances(session, service).await,
-                None => Err(Problem::stalled("InvalidSpec", "the source names nothing")),
+                let (stream, name) = (&consumer.stream, &consumer.consumer);
+                if let Some(listed) = shared.lists.find(&js, stream, name, interval).await {
+                    return Ok(listed);
+                }
+                self::consumer(&js, stream, name).await?
+            } else if let Some(workqueue) = &source.workqueue {
+                messages(&js, workqueue).await?
+            } else if let Some(service) = &source.service {
+                instances(session, service).await?
+            } else {
+                return Err(Problem::stalled("InvalidSpec", "the source names nothing"));
             }
         }
-    }
+    };
+    Ok(Reading { at: Timestamp::now(), sample })
 }
 
 async fn consumer(js: &Js<'_>, stream: &str, name: &str) -> Result<Sample, Problem> {
@@ -220,15 +243,7 @@ async fn consumer(js: &Js<'_>, stream: &str, name: &str) -> Result<Sample, Probl
             format!("stream {stream} has no consumer {name}, or there is no such stream"),
         )
     })?;
-    let signed = |count: u64| i64::try_from(count).unwrap_or(i64::MAX);
-    Ok(Sample::Consumer {
-        pending: signed(info.num_pending),
-        ack_pending: info.num_ack_pending.max(0),
-        acknowledged: signed(info.ack_floor.consumer_seq),
-        waiting: info.num_waiting.max(0),
-        ack_pending_max: info.config.as_ref().map_or(0, |config| config.max_ack_pending.max(0)),
-        paused: info.paused,
-    })
+    Ok(Sample::of_consumer(&info))
 }
 
 /// Counts the messages of a stream, or those of some of its subjects.
@@ -297,19 +312,46 @@ async fn members(targets: &[Target], account: &str, group: &QueueGroupSource) ->
         for connection in connections {
             // What waits for a connection waits for all of its subscriptions together.
             let mut pending = connection.pending_bytes;
-            let fits =
-                |sub: &&api::monitor::SubDetail| sub.subject == group.subject && sub.queue == group.queue;
+            let fits = |sub: &&SubDetail| sub.subject == group.subject && sub.queue == group.queue;
             for sub in connection.subscriptions_list_detail.iter().filter(fits) {
                 members.insert(format!("{server}/{}/{}", connection.cid, sub.sid), (pending, sub.msgs));
                 pending = 0;
             }
         }
     }
-    if members.is_empty() {
+    let slow = match &group.slow_consumers {
+        Some(settings) => cut_off(targets, account, group, settings).await?,
+        None => BTreeMap::new(),
+    };
+    if members.is_empty() && slow.is_empty() {
         let text = format!("queue group {} of {} has no members", group.queue, group.subject);
         return Err(Problem::transient("SourceMissing", text));
     }
-    Ok(Sample::Group { members })
+    Ok(Sample::Group { members, slow })
+}
+
+/// Members that servers cut off for taking too slowly, and how many seconds ago.
+async fn cut_off(
+    targets: &[Target],
+    account: &str,
+    group: &QueueGroupSource,
+    settings: &SlowConsumers,
+) -> Result<BTreeMap<String, u64>, Problem> {
+    let window = settings.window.parse().unwrap_or(Duration::MAX);
+    let ask = targets.iter().map(|target| system::gone(target, account, window));
+    let answers = try_join_all(ask).await?;
+    let fits = |sub: &SubDetail| sub.subject == group.subject && sub.queue == group.queue;
+    let mut slow = BTreeMap::new();
+    for (server, gone) in answers {
+        for (connection, ago) in gone {
+            if connection.reason.starts_with(SLOW_REASON)
+                && connection.subscriptions_list_detail.iter().any(fits)
+            {
+                slow.insert(format!("{server}/{}", connection.cid), ago.as_secs());
+            }
+        }
+    }
+    Ok(slow)
 }
 
 /// Figures of a service, by instance.

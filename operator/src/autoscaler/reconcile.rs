@@ -15,18 +15,20 @@ use parking_lot::Mutex;
 
 use super::decide::{self, Known};
 use super::memory::Memory;
-use super::need::{self, Reading};
+use super::need;
 use super::plan::Plan;
 use super::read::{self, Link};
 use super::report::{self, Outcome};
-use super::{conflict, target};
+use super::target::Kinds;
+use super::{conflict, stale, target};
 use crate::context::Context;
 use crate::error::Error;
+use crate::jetstream::problem::Problem;
 
 /// How long it is believed that nobody else scales a target.
 const CONFLICT_AGE_MAX: Duration = Duration::from_secs(30);
 /// How often numbers alone are written into the status.
-const NUMBERS_INTERVAL: Duration = Duration::from_secs(30);
+pub const NUMBERS_INTERVAL: Duration = Duration::from_secs(30);
 /// Pause while nothing can be done until somebody changes something.
 const STALLED_INTERVAL: Duration = Duration::from_secs(30);
 
@@ -34,6 +36,7 @@ const STALLED_INTERVAL: Duration = Duration::from_secs(30);
 pub struct State {
     /// Clients and settings.
     pub context: Arc<Context>,
+    kinds: Kinds,
     looks: Mutex<HashMap<String, Arc<tokio::sync::Mutex<Look>>>>,
 }
 
@@ -56,7 +59,7 @@ impl State {
     /// A state with nothing remembered.
     #[must_use]
     pub fn new(context: Arc<Context>) -> Arc<Self> {
-        Arc::new(Self { context, looks: Mutex::default() })
+        Arc::new(Self { context, kinds: Kinds::default(), looks: Mutex::default() })
     }
 
     fn look(&self, uid: &str) -> Arc<tokio::sync::Mutex<Look>> {
@@ -203,9 +206,12 @@ async fn look_and_write(
     let context = &*state.context;
     let namespace = object.namespace().ok_or(Error::Incomplete("namespace"))?;
     let reference = &object.spec.scale_target_ref;
-    let Some(found) = target::read(context, &namespace, reference).await? else {
-        outcome.target_missing = true;
-        return Ok(());
+    let found = match target::read(context, &state.kinds, &namespace, reference).await? {
+        Ok(found) => found,
+        Err(unscalable) => {
+            outcome.unscalable = Some(unscalable);
+            return Ok(());
+        }
     };
     outcome.current = Some(found.wanted);
     if look.conflict.as_ref().is_none_or(|(at, _)| at.elapsed() >= CONFLICT_AGE_MAX) {
@@ -213,32 +219,30 @@ async fn look_and_write(
     }
     outcome.conflict = look.conflict.as_ref().and_then(|(_, other)| other.clone());
 
-    let status = object.status.as_ref();
-    let memory = look.memory.get_or_insert_with(|| {
-        let last_active = status.and_then(|status| status.last_active_time.as_ref()).map(|time| time.0);
-        let before = status.map(|status| status.recent_scales.as_slice()).unwrap_or_default();
-        Memory::new(now, found.wanted, last_active, object.spec.sources.len())
-            .recalled(before.iter().map(|change| (change.time.0, change.by)))
-    });
+    let memory = look.memory.get_or_insert_with(|| recall(object, now, found.wanted));
     memory.tracks.resize_with(object.spec.sources.len(), Default::default);
     look.links.resize_with(object.spec.sources.len(), || None);
-    let read = object.spec.sources.iter().zip(&mut look.links).map(|(source, link)| async {
-        let sample = Box::pin(read::read(context, &namespace, source, link)).await;
-        (Timestamp::now(), sample)
-    });
-    let samples = join_all(read).await;
-    for ((source, track), (at, sample)) in object.spec.sources.iter().zip(&mut memory.tracks).zip(samples) {
-        outcome.sources.push(match sample {
-            Ok(sample) => need::need(source, track, &Reading { at, sample }, found.present).map_or_else(
+    let interval = if found.wanted == 0 { plan.activation } else { plan.poll };
+    let read = object
+        .spec
+        .sources
+        .iter()
+        .zip(&mut look.links)
+        .map(|(source, link)| Box::pin(read::read(context, &namespace, source, link, span(interval))));
+    let readings = join_all(read).await;
+    let begun = memory.begun;
+    for ((source, track), reading) in object.spec.sources.iter().zip(&mut memory.tracks).zip(readings) {
+        outcome.sources.push(match reading {
+            Ok(reading) => need::need(source, track, &reading, found.present).map_or_else(
                 || Known::Unknown(format!("{}: a rate takes two looks", source.describe())),
                 Known::Need,
             ),
-            Err(crate::jetstream::problem::Problem::Operator(error @ Error::Stopped(_))) => {
-                return Err(error);
-            }
+            Err(Problem::Operator(error @ Error::Stopped(_))) => return Err(error),
             Err(problem) => {
-                outcome.source_reason = outcome.source_reason.or_else(|| Some(problem.reason()));
-                Known::Unknown(format!("{}: {problem}", source.describe()))
+                let before = track.read_at().unwrap_or(begun);
+                let (reason, text) = stale::judge(&problem, (before, Timestamp::now()), interval);
+                outcome.source_reason = outcome.source_reason.or(Some(reason));
+                Known::Unknown(format!("{}: {text}", source.describe()))
             }
         });
     }
@@ -253,12 +257,22 @@ async fn look_and_write(
     if outcome.conflict.is_some() {
         return Ok(());
     }
-    let version = found.version.as_deref();
-    outcome.scaled = target::write(context, &namespace, reference, version, decision.desired).await?;
+    outcome.scaled = target::write(context, &namespace, &reference.name, &found, decision.desired).await?;
     if outcome.scaled {
         memory.changed(now, decision.desired - found.wanted);
     }
     Ok(())
+}
+
+/// What the status tells a new operator.
+fn recall(object: &NatsAutoscaler, now: Timestamp, replicas: i32) -> Memory {
+    let status = object.status.as_ref();
+    let last_active = status.and_then(|status| status.last_active_time.as_ref()).map(|time| time.0);
+    // While there was work the time is written now and then; the cooldown begins when it was seen to end.
+    let last_active = last_active.filter(|_| report::was_idle(status));
+    let before = status.map(|status| status.recent_scales.as_slice()).unwrap_or_default();
+    Memory::new(now, replicas, last_active, object.spec.sources.len())
+        .recalled(before.iter().map(|change| (change.time.0, change.by)))
 }
 
 /// Writes the status, the events of what changed, and the figures.
@@ -271,7 +285,9 @@ async fn publish(
 ) -> Result<(), Error> {
     let (status, transitions) = report::build(object, outcome, look.memory.as_ref(), now);
     let due = look.reported.is_none_or(|at| at.elapsed() >= NUMBERS_INTERVAL);
-    if outcome.scaled || due || !transitions.is_empty() || differs(object.status.as_ref(), &status) {
+    let old = object.status.as_ref();
+    let urgent = outcome.scaled || !transitions.is_empty() || differs(old, &status);
+    if urgent || due && !report::says_the_same(old, &status) {
         context.writer.status_of(object, crd::AUTOSCALER_MANAGER, &status).await?;
         look.reported = Some(Instant::now());
     }

@@ -4,21 +4,25 @@ use crd::NatsAutoscaler;
 use crd::conditions::{self, Finding, Status, finding};
 use crd::nats_autoscaler::status::{NatsAutoscalerStatus, RecentScale, SourceStatus};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
-use k8s_openapi::jiff::Timestamp;
+use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use kube::runtime::events::{Event, EventType};
 
 use super::decide::{Decision, Known, Reason};
 use super::memory::Memory;
 use super::need::Need;
+use super::target::Unscalable;
 use crate::events;
+
+/// How old a time in the status may become that moves with every look, before it is worth a write of its own.
+const TIMES_AGE_MAX: SignedDuration = SignedDuration::from_mins(10);
 
 /// What a look found out and did, as far as it came.
 #[derive(Default)]
 pub struct Outcome {
     /// Replicas that the target asks for; `None` when it is not there or was not looked at.
     pub current: Option<i32>,
-    /// The target was looked for and is not there.
-    pub target_missing: bool,
+    /// Why the target cannot be scaled: reason and message.
+    pub unscalable: Option<Unscalable>,
     /// Somebody else who scales the target.
     pub conflict: Option<String>,
     /// What the sources said.
@@ -52,7 +56,7 @@ pub fn build(
     let status = NatsAutoscalerStatus {
         observed_generation: Some(generation),
         conditions,
-        current_replicas: outcome.current.or(old.current_replicas).filter(|_| !outcome.target_missing),
+        current_replicas: outcome.current.or(old.current_replicas).filter(|_| outcome.unscalable.is_none()),
         desired_replicas: outcome.decision.map(|decision| decision.desired).or(old.desired_replicas),
         sources,
         last_scale_time: if outcome.scaled { Some(Time(now)) } else { old.last_scale_time },
@@ -67,7 +71,36 @@ pub fn build(
 }
 
 fn recent(memory: &Memory, now: Timestamp) -> Vec<RecentScale> {
-    memory.recent(now).map(|(at, by)| RecentScale { time: Time(at), by }).collect()
+    // Kubernetes keeps whole seconds; more would look like a change each time.
+    let whole = |at: Timestamp| Timestamp::from_second(at.as_second()).unwrap_or(at);
+    memory.recent(now).map(|(at, by)| RecentScale { time: Time(whole(at)), by }).collect()
+}
+
+/// Whether a status tells a reader nothing that the one before does not. Times that every look moves count when they have become old.
+#[must_use]
+pub fn says_the_same(old: Option<&NatsAutoscalerStatus>, new: &NatsAutoscalerStatus) -> bool {
+    let Some(old) = old else { return false };
+    let settle = |old: Option<&Time>, new: &mut Option<Time>| {
+        if let (Some(old), Some(fresh)) = (old, new.as_ref())
+            && fresh.0.duration_since(old.0) < TIMES_AGE_MAX
+        {
+            *new = Some(old.clone());
+        }
+    };
+    let mut new = new.clone();
+    settle(old.last_active_time.as_ref(), &mut new.last_active_time);
+    for (old, new) in old.sources.iter().zip(&mut new.sources) {
+        settle(old.last_read.as_ref(), &mut new.last_read);
+    }
+    *old == new
+}
+
+/// Whether a status says that there was no work.
+#[must_use]
+pub fn was_idle(status: Option<&NatsAutoscalerStatus>) -> bool {
+    status
+        .and_then(|status| conditions::find(&status.conditions, "Active"))
+        .is_some_and(|active| active.status == "False")
 }
 
 #[expect(clippy::cast_possible_truncation, reason = "rates and replicas are far below the largest number")]
@@ -156,13 +189,9 @@ fn ready(
 fn scaling(object: &NatsAutoscaler, outcome: &Outcome) -> Finding {
     let verdict = |status: bool, reason, message: String| finding("ScalingActive", status, reason, message);
     let target = &object.spec.scale_target_ref;
-    let name = format!("{} `{}`", target.kind.as_str(), target.name);
-    if outcome.target_missing {
-        return verdict(
-            false,
-            "TargetMissing",
-            format!("there is no {name}: create it or correct scaleTargetRef"),
-        );
+    let name = format!("{} `{}`", target.kind, target.name);
+    if let Some((reason, message)) = &outcome.unscalable {
+        return verdict(false, reason, message.clone());
     }
     if let Some(other) = &outcome.conflict {
         return verdict(false, "Conflicted", format!("{other} scales {name} too: remove one of both"));
@@ -242,7 +271,8 @@ fn describe(need: &Need) -> String {
     let bound = need.useful.map_or_else(String::new, |useful| {
         format!("; max_ack_pending is reached, so more than {useful} replicas get no more messages")
     });
-    format!("{} waiting{rate}{bound}", need.value)
+    let what = if need.step.is_some() { "slow consumers" } else { "waiting" };
+    format!("{} {what}{rate}{bound}", need.value)
 }
 
 /// The event of a change of the number of replicas.
@@ -253,7 +283,7 @@ pub fn scaled(object: &NatsAutoscaler, outcome: &Outcome) -> Option<Event> {
     let target = &object.spec.scale_target_ref;
     let note = format!(
         "{} {} from {current} to {}: {}",
-        target.kind.as_str(),
+        target.kind,
         target.name,
         decision.desired,
         if decision.active { work(outcome) } else { "no work".to_owned() }
@@ -266,7 +296,9 @@ pub fn scaled(object: &NatsAutoscaler, outcome: &Outcome) -> Option<Event> {
 pub fn of_transition(old: Option<&Condition>, finding: &Finding) -> Option<Event> {
     let (type_, reason) = match (finding.type_, finding.status) {
         ("Stalled", Status::True) => (EventType::Warning, finding.reason),
-        ("ScalingActive", Status::False) if matches!(finding.reason, "TargetMissing" | "Conflicted") => {
+        ("ScalingActive", Status::False)
+            if finding.reason.starts_with("Target") || finding.reason == "Conflicted" =>
+        {
             (EventType::Warning, finding.reason)
         }
         ("MetricsAvailable", Status::False) => (EventType::Warning, finding.reason),
@@ -276,4 +308,42 @@ pub fn of_transition(old: Option<&Condition>, finding: &Finding) -> Option<Event
         _ => return None,
     };
     Some(events::event(type_, reason, finding.type_, finding.message.clone()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(second: i64) -> Option<Time> {
+        Some(Time(Timestamp::from_second(second).unwrap()))
+    }
+
+    fn status(value: i64, second: i64) -> NatsAutoscalerStatus {
+        let source = SourceStatus { value: Some(value), last_read: at(second), ..SourceStatus::default() };
+        NatsAutoscalerStatus {
+            current_replicas: Some(3),
+            sources: vec![source],
+            last_active_time: at(second),
+            ..NatsAutoscalerStatus::default()
+        }
+    }
+
+    #[test]
+    fn a_look_that_found_the_same_says_so_until_its_time_is_old() {
+        let old = status(7, 0);
+        assert!(!says_the_same(None, &old));
+        assert!(says_the_same(Some(&old), &status(7, 599)));
+        assert!(!says_the_same(Some(&old), &status(7, 600)), "a reader sees that it is still read");
+        assert!(!says_the_same(Some(&old), &status(8, 1)));
+        let unread = SourceStatus { error: Some("e".to_owned()), ..old.sources[0].clone() };
+        assert!(!says_the_same(Some(&old), &NatsAutoscalerStatus { sources: vec![unread], ..old.clone() }));
+    }
+
+    #[test]
+    fn changes_of_the_past_are_told_in_whole_seconds() {
+        let now = Timestamp::from_millisecond(90_500).unwrap();
+        let memory =
+            Memory::new(now, 1, None, 1).recalled([(Timestamp::from_millisecond(80_999).unwrap(), 2)]);
+        assert_eq!(recent(&memory, now), [RecentScale { time: at(80).unwrap(), by: 2 }]);
+    }
 }

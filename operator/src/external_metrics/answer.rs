@@ -23,6 +23,8 @@ const SLOTS_MAX: (usize, usize) = (4096, 128);
 const SLOT_AGE_MAX: Duration = Duration::from_secs(300);
 /// Within this time an answer is given again: a rate needs time to be one, and servers are not asked for each who asks.
 const LOOK_INTERVAL_MIN: Duration = Duration::from_secs(1);
+/// How often a HorizontalPodAutoscaler asks unless its controller was told otherwise.
+const ASK_INTERVAL: Duration = Duration::from_secs(15);
 
 /// What all requests share.
 pub struct State {
@@ -215,10 +217,11 @@ async fn read(state: &State, query: &Query, look: &mut Look) -> Result<Answer, R
     {
         return last.clone();
     }
-    let sample = Box::pin(read::read(&state.context, &query.namespace, &query.source, &mut look.link)).await;
-    let at = Timestamp::now();
-    let answer = sample.map_err(|problem| refused(&problem)).and_then(|sample| {
-        let quantity = quantity(query, &mut look.track, Reading { at, sample })
+    let (context, namespace, source) = (&state.context, &query.namespace, &query.source);
+    let reading = Box::pin(read::read(context, namespace, source, &mut look.link, ASK_INTERVAL)).await;
+    let answer = reading.map_err(|problem| refused(&problem)).and_then(|reading| {
+        let at = reading.at;
+        let quantity = quantity(query, &mut look.track, reading)
             .ok_or_else(|| unavailable("a rate takes two looks: ask again in a moment"))?;
         Ok(Answer { quantity, at })
     });

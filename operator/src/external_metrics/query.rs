@@ -151,7 +151,7 @@ fn source(metric: Metric, labels: &BTreeMap<String, String>) -> Result<Source, S
                 subject: label("subject"),
                 queue: label("queue"),
                 pending_bytes_per_member: Some(1),
-                message_rate_per_member: None,
+                ..QueueGroupSource::default()
             });
         }
         Metric::ServiceUtilisation => {

@@ -233,15 +233,10 @@ impl Js<'_> {
         stream: &str,
         wanted: impl Fn(&str) -> bool,
     ) -> Result<Vec<ConsumerInfo>, Problem> {
-        assert_token(stream);
         let mut all = Vec::new();
         let mut offset = 0;
         for _ in 0..PAGES_MAX {
-            let request = body(&request::Consumers { offset })?;
-            let subject = format!("CONSUMER.LIST.{stream}");
-            let page: Result<response::ConsumerList, Problem> =
-                self.ask("consumer_list", &subject, &request).await;
-            let Some(page) = absent_is_none(page)? else { break };
+            let Some(page) = self.consumers_from(stream, offset).await? else { break };
             let count = i64::try_from(page.consumers.len()).unwrap_or(i64::MAX);
             all.extend(page.consumers.into_iter().filter(|info| wanted(&info.name) && info.config.is_some()));
             offset += count;
@@ -250,6 +245,21 @@ impl Js<'_> {
             }
         }
         Ok(all)
+    }
+
+    /// One page of the consumers of a stream, from the one at `offset` on; `None` when there is no such stream.
+    ///
+    /// # Errors
+    /// When the server does not answer, or refuses.
+    pub async fn consumers_from(
+        &self,
+        stream: &str,
+        offset: i64,
+    ) -> Result<Option<response::ConsumerList>, Problem> {
+        assert_token(stream);
+        let request = body(&request::Consumers { offset })?;
+        let subject = format!("CONSUMER.LIST.{stream}");
+        absent_is_none(self.ask("consumer_list", &subject, &request).await)
     }
 }
 

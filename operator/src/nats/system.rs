@@ -1,7 +1,9 @@
 //! Requests to one server through the system account: what it is, and to read its configuration again.
 
+use std::time::Duration;
+
 use api::event::ServerApiResponse;
-use api::monitor::{ConnInfo, Connz, ConnzOptions, Empty, HealthStatus, Jsz, Varz};
+use api::monitor::{ConnInfo, ConnState, Connz, ConnzOptions, Empty, HealthStatus, Jsz, Varz};
 use serde::de::DeserializeOwned;
 
 use super::client::{Connection, Error, Target};
@@ -140,6 +142,49 @@ pub async fn connections(target: &Target, account: &str) -> Result<(String, Vec<
         all.extend(page.connections);
         let total = usize::try_from(page.total).unwrap_or(0);
         if is_empty || all.len() >= total {
+            break;
+        }
+    }
+    Ok((connection.server_id().to_owned(), all))
+}
+
+/// Connections of an account that went `within` a time, as far as the server remembers them, and how long ago; and the identity of the server.
+///
+/// # Errors
+/// When it does not answer.
+pub async fn gone(
+    target: &Target,
+    account: &str,
+    within: Duration,
+) -> Result<(String, Vec<(ConnInfo, Duration)>), Error> {
+    let mut connection = Connection::open(target, INBOX_PREFIX).await?;
+    let mut all = Vec::new();
+    let mut offset = 0;
+    for _ in 0..PAGES_MAX {
+        let options = ConnzOptions {
+            // The latest first, so that the rest need not be read.
+            sort: "stop".to_owned(),
+            state: ConnState::Closed,
+            subscriptions_detail: true,
+            acc: account.to_owned(),
+            offset,
+            ..ConnzOptions::default()
+        };
+        let request = serde_json::to_vec(&options)?;
+        let answer = ask_with::<Connz>(&mut connection, "CONNZ", &request).await?;
+        let Some(page) = answer.data.document() else {
+            return Err(Error::Protocol("CONNZ without data".to_owned()));
+        };
+        let count = page.connections.len();
+        offset += i64::try_from(count).unwrap_or(i64::MAX);
+        // By the clock of the server, which is not ours.
+        let ago = |info: ConnInfo| {
+            let ago = page.now.saturating_since(info.stop);
+            (info, ago)
+        };
+        let before = all.len();
+        all.extend(page.connections.clone().into_iter().map(ago).take_while(|(_, ago)| *ago <= within));
+        if count == 0 || all.len() - before < count || offset >= page.total {
             break;
         }
     }

@@ -12,7 +12,7 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomRe
 use kube::api::{ApiResource, DeleteParams, DynamicObject, GroupVersionKind, ListParams, Patch, PatchParams};
 use kube::{Api, ResourceExt};
 use operator::apply::Failpoint;
-use operator::autoscaler::reconcile::{State, reconcile};
+use operator::autoscaler::reconcile::{NUMBERS_INTERVAL, State, reconcile};
 use operator::error::Error;
 use operator::nats::client::{Connection, Target};
 use serde_json::{Value, json};
@@ -36,7 +36,7 @@ pub(super) async fn world() -> World {
     world
 }
 
-fn workload(kind: &str, replicas: i32) -> Value {
+pub(super) fn workload(kind: &str, replicas: i32) -> Value {
     let labels = json!({ "app": "workers" });
     let mut object = json!({
         "apiVersion": "apps/v1", "kind": kind, "metadata": { "name": "workers" },
@@ -66,9 +66,13 @@ pub(super) async fn until_replicas(world: &World, wanted: i32) {
 }
 
 /// Looks for as long as several decisions take, and fails when it finds something.
-async fn never(what: &str, mut look: impl AsyncFnMut() -> Option<()>) {
+async fn never(what: &str, look: impl AsyncFnMut() -> Option<()>) {
+    never_within(STILL, what, look).await;
+}
+
+async fn never_within(limit: Duration, what: &str, mut look: impl AsyncFnMut() -> Option<()>) {
     let mut looks = tokio::time::interval(crate::support::LOOK);
-    let found = tokio::time::timeout(STILL, async {
+    let found = tokio::time::timeout(limit, async {
         loop {
             looks.tick().await;
             if look().await.is_some() {
@@ -85,7 +89,7 @@ async fn stays(world: &World, wanted: i32) {
 }
 
 /// An autoscaler that looks every second and does not wait before it shrinks.
-fn quick(source: Value, changes: Value) -> Value {
+pub(super) fn quick(source: Value, changes: Value) -> Value {
     let base = json!({
         "scaleTargetRef": { "kind": "Deployment", "name": "workers" }, "minReplicas": 0, "maxReplicas": 6,
         "sources": [source], "pollInterval": "1s", "activationInterval": "1s", "cooldown": "2s",
@@ -94,12 +98,12 @@ fn quick(source: Value, changes: Value) -> Value {
     with(base, changes)
 }
 
-fn consumer() -> Value {
+pub(super) fn consumer() -> Value {
     json!({ "clusterRef": { "name": "demo" },
             "consumer": { "stream": "ORDERS", "consumer": "workers", "backlogPerReplica": { "target": 10 } } })
 }
 
-async fn apply(world: &World, name: &str, spec: Value) -> kube::Result<NatsAutoscaler> {
+pub(super) async fn apply(world: &World, name: &str, spec: Value) -> kube::Result<NatsAutoscaler> {
     let object = json!({
         "apiVersion": "myelin.dev/v1alpha1", "kind": "NatsAutoscaler", "metadata": { "name": name }, "spec": spec,
     });
@@ -110,7 +114,7 @@ async fn apply(world: &World, name: &str, spec: Value) -> kube::Result<NatsAutos
     world.api::<NatsAutoscaler>().patch(name, &parameters, &Patch::Apply(&object)).await
 }
 
-async fn until_condition(
+pub(super) async fn until_condition(
     world: &World,
     name: &str,
     type_: &str,
@@ -140,7 +144,7 @@ async fn until_condition(
     })
 }
 
-async fn address(world: &World) -> String {
+pub(super) async fn address(world: &World) -> String {
     let pod = world.pods().await.into_iter().find(|pod| pod.name_any() == "demo-0").unwrap();
     format!("{}:4222", pod.status.unwrap().pod_ip.unwrap())
 }
@@ -178,22 +182,25 @@ pub(super) async fn publish(world: &World, messages: u32) {
 }
 
 /// A client of the plain protocol.
-struct Plain {
+pub(super) struct Plain {
     stream: BufReader<TcpStream>,
 }
 
 impl Plain {
     async fn connect(address: &str) -> Self {
+        Self::connect_as(address, "app", "x").await
+    }
+
+    pub(super) async fn connect_as(address: &str, user: &str, password: &str) -> Self {
         let mut client = Self { stream: BufReader::new(TcpStream::connect(address).await.unwrap()) };
         client.line().await;
-        client
-            .write("CONNECT {\"user\":\"app\",\"pass\":\"x\",\"verbose\":false,\"pedantic\":false}\r\n")
-            .await;
+        let login = json!({ "user": user, "pass": password, "verbose": false, "pedantic": false });
+        client.write(&format!("CONNECT {login}\r\n")).await;
         client.settle().await;
         client
     }
 
-    async fn write(&mut self, text: &str) {
+    pub(super) async fn write(&mut self, text: &str) {
         self.stream.get_mut().write_all(text.as_bytes()).await.unwrap();
     }
 
@@ -204,9 +211,14 @@ impl Plain {
     }
 
     /// Returns when the server has worked through everything.
-    async fn settle(&mut self) {
+    pub(super) async fn settle(&mut self) {
         self.write("PING\r\n").await;
         while self.line().await != "PONG" {}
+    }
+
+    /// Reads whatever comes, for as long as it comes.
+    pub(super) async fn drain(mut self) {
+        tokio::io::copy(&mut self.stream, &mut tokio::io::sink()).await.unwrap();
     }
 
     /// Answers requests for figures of a service, each time as if `busy` seconds and as many requests had passed since the last one.
@@ -294,7 +306,8 @@ async fn what_is_not_known_takes_nobody_away() {
         json!({ "jetstream": {}, "hibernate": true, "storage": { "ephemeral": { "sizeLimit": "1Gi" } } }),
     );
     world.apply("demo", asleep).await.unwrap();
-    until_condition(&world, "scaler", "MetricsAvailable", "False", "Unreachable").await;
+    let object = until_condition(&world, "scaler", "MetricsAvailable", "False", "SourceStale").await;
+    assert!(object.status.unwrap().sources[0].error.as_ref().unwrap().contains("nothing was read since"));
     stays(&world, 3).await;
     until_condition(&world, "scaler", "ScalingActive", "True", "Hold").await;
 
@@ -305,6 +318,31 @@ async fn what_is_not_known_takes_nobody_away() {
     let fallback = quick(consumer(), json!({ "fallback": { "afterFailures": 2, "replicas": 5 } }));
     apply(&world, "scaler", fallback).await.unwrap();
     until_replicas(&world, 5).await;
+}
+
+#[tokio::test]
+async fn a_status_is_written_when_it_says_something_new() {
+    let world = world().await;
+    make_stream_and_consumer(&world).await;
+    publish(&world, 25).await;
+    deploy(&world, 3).await;
+    let source =
+        json!({ "clusterRef": { "name": "demo" }, "workqueue": { "stream": "ORDERS", "target": 10 } });
+    apply(&world, "scaler", quick(source, json!({}))).await.unwrap();
+    until_condition(&world, "scaler", "ScalingActive", "True", "WithinTolerance").await;
+    let api = world.api::<NatsAutoscaler>();
+    let version = async || api.get("scaler").await.unwrap().resource_version();
+    let before = version().await;
+    // The sources are read some thirty times, and each time say the same.
+    never_within(NUMBERS_INTERVAL + STILL, "a status was written that says nothing new", async || {
+        (version().await != before).then_some(())
+    })
+    .await;
+    publish(&world, 1).await;
+    until("the number of messages", async || {
+        (api.get("scaler").await.unwrap().status?.sources[0].value == Some(26)).then_some(())
+    })
+    .await;
 }
 
 #[tokio::test]
@@ -557,7 +595,8 @@ async fn a_wrong_spec_is_refused_with_a_sentence_that_says_what_to_do() {
         ),
         (json!({ "pollInterval": "10m" }), "between 1s and 5m"),
         (json!({ "activationInterval": "100ms" }), "between 1s and 30s"),
-        (json!({ "scaleTargetRef": { "kind": "DaemonSet", "name": "x" } }), "Unsupported value"),
+        (json!({ "scaleTargetRef": { "kind": "daemonsets", "name": "x" } }), "should match"),
+        (json!({ "scaleTargetRef": { "kind": "Job", "apiVersion": "batch", "name": "x" } }), "should match"),
         (json!({ "behavior": { "scaleUp": { "stabilizationWindow": "2h" } } }), "at most 1h"),
         (
             json!({ "schedule": [{ "cron": "0 8 * * *", "duration": "1h" }] }),

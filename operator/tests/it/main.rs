@@ -7,6 +7,9 @@
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 mod autoscaler;
+mod autoscaler_lists;
+mod autoscaler_slow;
+mod autoscaler_targets;
 mod crd;
 mod external_metrics;
 mod faults;

@@ -1,22 +1,28 @@
 //! What is known of a client at one moment. Of a client that went, it is all that is kept.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use api::Time;
 use api::duration::{short_text, uptime_text};
-use api::monitor::{ConnInfo, TlsPeerCert};
+use api::monitor::{ConnInfo, SubDetail, TlsPeerCert};
+
+use protocol::error::CloseReason;
 
 use crate::monitor::accounts::count;
-use crate::monitor::{signed, time};
+use crate::monitor::{signed, subsz, time};
 use crate::net::client::Client;
+use crate::net::sink::Subscription;
 use crate::tls::Session;
 
 /// Kind of all connections that `/connz` shows.
 pub(crate) const KIND: &str = "Client";
 /// What they speak.
 pub(crate) const CLIENT_TYPE: &str = "nats";
+/// Subscriptions that are kept of a slow consumer.
+const LOST_MAX: usize = 16;
 
 /// Facts about one client.
 #[derive(Debug, Clone)]
@@ -47,6 +53,8 @@ pub struct Snapshot {
     pub(crate) user: String,
     /// Account it is in; empty before authentication.
     pub(crate) account: String,
+    /// Subscriptions that it lost when it was closed as a slow consumer; of others that went they are not kept.
+    pub(crate) lost: Box<[SubDetail]>,
 }
 
 impl Default for Snapshot {
@@ -73,6 +81,7 @@ impl Default for Snapshot {
             tls_first: false,
             user: String::new(),
             account: String::new(),
+            lost: Box::default(),
         }
     }
 }
@@ -109,6 +118,7 @@ impl Snapshot {
             version: identity.version.clone().unwrap_or_default(),
             tls: identity.tls.clone(),
             tls_first: identity.tls_first,
+            lost: Box::default(),
         }
     }
 
@@ -155,6 +165,29 @@ impl Snapshot {
             ..ConnInfo::default()
         }
     }
+}
+
+/// Subscriptions that a client loses when it is closed as a slow consumer, those of queue groups first; none of any other. To be asked before
+/// they are ended.
+pub fn lost(client: &Client) -> Box<[SubDetail]> {
+    if !client.out.close_reason().is_some_and(CloseReason::is_slow_consumer) {
+        return Box::default();
+    }
+    let account = client.binding().map(|binding| binding.account.name().to_owned()).unwrap_or_default();
+    let subscriptions = client.subscriptions.lock();
+    let mut lost: Vec<_> = subscriptions.iter().collect();
+    lost.sort_unstable_by_key(|subscription| {
+        (subscription.queue.is_none(), &subscription.subject, &subscription.sid)
+    });
+    lost.truncate(LOST_MAX);
+    lost.sort_unstable_by_key(|subscription| (&subscription.subject, &subscription.sid));
+    let describe = |subscription: &Arc<Subscription>| SubDetail {
+        account: account.clone(),
+        account_tag: account.clone(),
+        cid: client.id,
+        ..subsz::describe(subscription)
+    };
+    lost.into_iter().map(describe).collect()
 }
 
 fn certificates(session: &Session) -> Vec<TlsPeerCert> {

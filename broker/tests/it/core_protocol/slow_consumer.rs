@@ -1,5 +1,6 @@
 //! Consumers that do not read.
 
+use serde_json::json;
 use testkit::{Client, Server};
 
 use crate::monitored;
@@ -31,6 +32,21 @@ async fn a_consumer_with_too_many_pending_bytes_is_closed() {
         "{}",
         server.log()
     );
+}
+
+#[tokio::test]
+async fn what_a_slow_consumer_was_subscribed_to_is_known_afterwards() {
+    let server = monitored("max_pending: 2MB\nwrite_deadline: \"60s\"").await;
+    reason_of_closing(&server).await;
+    let closed = server.get_json("/connz?state=closed&subs=detail").await;
+    let lost = &closed["connections"][0]["subscriptions_list_detail"][0];
+    assert_eq!(
+        (&lost["account"], &lost["subject"], &lost["sid"]),
+        (&json!("$G"), &json!("flood"), &json!("1"))
+    );
+    assert_eq!(lost["cid"], closed["connections"][0]["cid"]);
+    let closed = server.get_json("/connz?state=closed&subs=1").await;
+    assert_eq!(closed["connections"][0]["subscriptions_list"], json!(["flood"]));
 }
 
 #[tokio::test]

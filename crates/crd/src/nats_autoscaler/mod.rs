@@ -147,12 +147,16 @@ const fn is_false(value: &bool) -> bool {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct TargetRef {
-    /// `apps/v1`.
+    /// Its API group and version.
     #[serde(default = "apps")]
-    #[schemars(regex(pattern = r"^apps/v1$"))]
+    #[schemars(
+        length(max = 253),
+        regex(pattern = r"^([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?v[0-9]+((alpha|beta)[0-9]+)?$")
+    )]
     pub api_version: String,
-    /// Its kind.
-    pub kind: TargetKind,
+    /// Its kind: one that can be scaled, and that the operator may scale.
+    #[schemars(length(max = 63), regex(pattern = r"^[A-Z][A-Za-z0-9]*$"))]
+    pub kind: String,
     /// Its name.
     #[schemars(length(min = 1, max = 253))]
     pub name: String,
@@ -162,25 +166,22 @@ fn apps() -> String {
     "apps/v1".to_owned()
 }
 
-/// Kinds that can be scaled.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
-pub enum TargetKind {
-    /// A Deployment.
-    #[default]
-    Deployment,
-    /// A StatefulSet.
-    StatefulSet,
+impl TargetRef {
+    /// API group; empty for the core group.
+    #[must_use]
+    pub fn group(&self) -> &str {
+        group(&self.api_version)
+    }
+
+    /// Whether another reference means the same object, perhaps in another version of the API.
+    #[must_use]
+    pub fn is(&self, api_version: &str, kind: &str, name: &str) -> bool {
+        (self.group(), self.kind.as_str(), self.name.as_str()) == (group(api_version), kind, name)
+    }
 }
 
-impl TargetKind {
-    /// The word that Kubernetes uses.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Deployment => "Deployment",
-            Self::StatefulSet => "StatefulSet",
-        }
-    }
+fn group(api_version: &str) -> &str {
+    api_version.split_once('/').map_or("", |(group, _)| group)
 }
 
 /// How several sources make one number.

@@ -7,6 +7,9 @@ use serde::{Deserialize, Serialize};
 use crate::common::Duration;
 use crate::jetstream::options::{AccountRef, ClusterRef};
 
+/// The measure that says how many more or fewer are needed, and not how many.
+pub(super) const SLOW_CONSUMERS: &str = "queueGroup.slowConsumers";
+
 /// One thing that work is judged by, and where it is.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]
@@ -58,9 +61,10 @@ impl Source {
             return Some("workqueue");
         }
         if let Some(group) = &self.queue_group {
-            return Some(match group.pending_bytes_per_member {
-                Some(_) => "queueGroup.pendingBytesPerMember",
-                None => "queueGroup.messageRatePerMember",
+            return Some(match (&group.pending_bytes_per_member, &group.slow_consumers) {
+                (Some(_), _) => "queueGroup.pendingBytesPerMember",
+                (None, Some(_)) => SLOW_CONSUMERS,
+                (None, None) => "queueGroup.messageRatePerMember",
             });
         }
         match &self.service {
@@ -185,8 +189,8 @@ pub struct WorkqueueSource {
 /// Plain subscribers of a queue group.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]
-#[x_kube(validation = Rule::new("has(self.pendingBytesPerMember) != has(self.messageRatePerMember)")
-    .message("choose exactly one of pendingBytesPerMember and messageRatePerMember"))]
+#[x_kube(validation = Rule::new("[has(self.pendingBytesPerMember), has(self.messageRatePerMember), has(self.slowConsumers)].filter(x, x).size() == 1")
+    .message("choose exactly one of pendingBytesPerMember, messageRatePerMember and slowConsumers"))]
 pub struct QueueGroupSource {
     /// Subject that the members subscribe to, as they write it.
     #[schemars(length(min = 1, max = 512))]
@@ -202,6 +206,30 @@ pub struct QueueGroupSource {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 1_000_000_000))]
     pub message_rate_per_member: Option<i64>,
+    /// As many members that servers do not cut them off for taking too slowly.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub slow_consumers: Option<SlowConsumers>,
+}
+
+/// When members that were cut off count.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
+#[serde(rename_all = "camelCase")]
+#[x_kube(validation = Rule::new("self.window.matches('[dw]') ? false : duration(self.window) >= duration('10s') && duration(self.window) <= duration('1h')")
+    .message("window must be between 10s and 1h"))]
+pub struct SlowConsumers {
+    /// Time in which nobody may have been cut off before one member fewer is tried.
+    #[serde(default = "default_slow_window")]
+    pub window: Duration,
+}
+
+impl Default for SlowConsumers {
+    fn default() -> Self {
+        Self { window: default_slow_window() }
+    }
+}
+
+fn default_slow_window() -> Duration {
+    Duration::seconds(300)
 }
 
 /// A service that tells its figures by `$SRV.STATS`.

@@ -43,6 +43,9 @@ pub enum SpecError {
         /// Another one.
         other: &'static str,
     },
+    /// Steps are to be added up, which say nothing about how many are needed.
+    #[error("combine: Sum cannot add up slowConsumers: use Max")]
+    Steps,
     /// A text is not a subject.
     #[error("sources: `{text}` is not a subject")]
     Subject {
@@ -70,6 +73,9 @@ pub fn validate(spec: &NatsAutoscalerSpec) -> Result<(), SpecError> {
         }
     }
     if spec.combine == Combine::Sum {
+        if spec.sources.iter().any(|source| source.measure() == Some(super::source::SLOW_CONSUMERS)) {
+            return Err(SpecError::Steps);
+        }
         let mut measures = spec.sources.iter().filter_map(super::source::Source::measure);
         if let Some(one) = measures.next()
             && let Some(other) = measures.find(|other| *other != one)
@@ -80,6 +86,9 @@ pub fn validate(spec: &NatsAutoscalerSpec) -> Result<(), SpecError> {
     for source in &spec.sources {
         if let Some(drain) = source.consumer.as_ref().and_then(|consumer| consumer.drain_time.as_ref()) {
             check("sources.consumer.drainTime.target", &drain.target, true)?;
+        }
+        if let Some(slow) = source.queue_group.as_ref().and_then(|group| group.slow_consumers.as_ref()) {
+            check("sources.queueGroup.slowConsumers.window", &slow.window, true)?;
         }
         let filter = source.workqueue.as_ref().and_then(|workqueue| workqueue.filter.as_ref());
         let subject = source.queue_group.as_ref().map(|group| &group.subject);

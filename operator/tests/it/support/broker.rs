@@ -108,7 +108,8 @@ impl Broker {
              accounts {{\n\
                A {{ jetstream: enabled, users: [ {{ user: a, password: secret-a }} ] }}\n\
                B {{ jetstream: enabled, users: [ {{ user: b, password: secret-b }}{} ] }}\n\
-             }}\n{more}",
+               SYS {{ users: [ {{ user: sys, password: secret-sys }} ] }}\n\
+             }}\nsystem_account: SYS\n{more}",
             folder.path().join("store").display(),
             more_users(&key)
         );

@@ -1,0 +1,117 @@
+//! Targets of other kinds: whatever serves `scale` and may be scaled.
+
+use k8s_openapi::api::apps::v1::ReplicaSet;
+use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding};
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::Api;
+use kube::api::{ApiResource, DynamicObject, GroupVersionKind, Patch, PatchParams};
+use serde_json::json;
+
+use crate::autoscaler::{
+    apply, consumer, make_stream_and_consumer, publish, quick, until_condition, workload, world,
+};
+use crate::support::until;
+use crate::support::world::World;
+
+fn parameters() -> PatchParams {
+    PatchParams::apply("person").force()
+}
+
+#[tokio::test]
+async fn a_replicaset_is_scaled() {
+    let world = world().await;
+    make_stream_and_consumer(&world).await;
+    publish(&world, 35).await;
+    let sets = world.api::<ReplicaSet>();
+    sets.patch("workers", &parameters(), &Patch::Apply(&workload("ReplicaSet", 0))).await.unwrap();
+    let target = json!({ "scaleTargetRef": { "kind": "ReplicaSet", "name": "workers" } });
+    apply(&world, "scaler", quick(consumer(), target)).await.unwrap();
+    until("four replicas", async || {
+        (sets.get("workers").await.unwrap().spec.unwrap().replicas == Some(4)).then_some(())
+    })
+    .await;
+}
+
+/// A kind with the subresource, and an object of it.
+async fn make_a_crew(world: &World) -> Api<DynamicObject> {
+    let schema = json!({ "type": "object", "x-kubernetes-preserve-unknown-fields": true });
+    let definition = json!({
+        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": { "name": "crews.example.com" },
+        "spec": {
+            "group": "example.com", "scope": "Namespaced",
+            "names": { "plural": "crews", "singular": "crew", "kind": "Crew" },
+            "versions": [{
+                "name": "v1", "served": true, "storage": true, "schema": { "openAPIV3Schema": {
+                    "type": "object",
+                    "properties": { "spec": { "type": "object", "properties": { "replicas": { "type": "integer" } } },
+                                    "status": schema },
+                } },
+                "subresources": { "status": {}, "scale": {
+                    "specReplicasPath": ".spec.replicas", "statusReplicasPath": ".status.replicas",
+                } },
+            }],
+        },
+    });
+    let definitions: Api<CustomResourceDefinition> = Api::all(world.client.clone());
+    definitions.patch("crews.example.com", &parameters(), &Patch::Apply(&definition)).await.unwrap();
+    let kind = GroupVersionKind::gvk("example.com", "v1", "Crew");
+    let resource = ApiResource::from_gvk_with_plural(&kind, "crews");
+    let crews: Api<DynamicObject> = Api::namespaced_with(world.client.clone(), &world.namespace, &resource);
+    let crew = json!({
+        "apiVersion": "example.com/v1", "kind": "Crew", "metadata": { "name": "workers" }, "spec": { "replicas": 0 },
+    });
+    until("crews to be served", async || {
+        crews.patch("workers", &parameters(), &Patch::Apply(&crew)).await.ok()
+    })
+    .await;
+    crews
+}
+
+/// What the chart gives when its values list crews.
+async fn let_crews_be_scaled(world: &World) {
+    let role = json!({
+        "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": { "name": "operator-crews" },
+        "rules": [{ "apiGroups": ["example.com"], "resources": ["crews/scale"], "verbs": ["get", "patch"] }],
+    });
+    let binding = json!({
+        "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding",
+        "metadata": { "name": "operator-crews" },
+        "roleRef": { "apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "operator-crews" },
+        "subjects": [{ "kind": "ServiceAccount", "name": "operator", "namespace": "myelin-system" }],
+    });
+    let roles: Api<ClusterRole> = Api::all(world.client.clone());
+    roles.patch("operator-crews", &parameters(), &Patch::Apply(&role)).await.unwrap();
+    let bindings: Api<ClusterRoleBinding> = Api::all(world.client.clone());
+    bindings.patch("operator-crews", &parameters(), &Patch::Apply(&binding)).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_kind_of_somebody_else_is_scaled_when_that_is_allowed() {
+    let world = world().await;
+    make_stream_and_consumer(&world).await;
+    publish(&world, 35).await;
+    let crews = make_a_crew(&world).await;
+    let target =
+        json!({ "scaleTargetRef": { "kind": "Crew", "apiVersion": "example.com/v1", "name": "workers" } });
+    apply(&world, "scaler", quick(consumer(), target)).await.unwrap();
+    let object = until_condition(&world, "scaler", "ScalingActive", "False", "TargetForbidden").await;
+    let text = format!("{:?}", object.status.unwrap().conditions);
+    assert!(
+        text.contains("{group: example.com, resource: crews} to the chart's value autoscaler.targets"),
+        "{text}"
+    );
+    let_crews_be_scaled(&world).await;
+    until("four replicas", async || {
+        (crews.get("workers").await.unwrap().data["spec"]["replicas"] == 4).then_some(())
+    })
+    .await;
+
+    for (name, kind, version) in
+        [("daemons", "DaemonSet", "apps/v1"), ("ghosts", "Ghost", "nowhere.example/v1")]
+    {
+        let target = json!({ "scaleTargetRef": { "kind": kind, "apiVersion": version, "name": "workers" } });
+        apply(&world, name, quick(consumer(), target)).await.unwrap();
+        until_condition(&world, name, "ScalingActive", "False", "TargetNotScalable").await;
+    }
+}
