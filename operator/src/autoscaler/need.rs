@@ -20,6 +20,12 @@ pub struct Reading {
     pub sample: Sample,
 }
 
+/// Two numbers of each that takes a share of the work, by who it is.
+pub type Counts = BTreeMap<String, (i64, i64)>;
+
+/// Seconds since each member was cut off for taking too slowly, by its connection.
+pub type SlowMembers = BTreeMap<String, u64>;
+
 /// What a source said.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Sample {
@@ -46,14 +52,14 @@ pub enum Sample {
     /// Members of a queue group: bytes on their way to each, and messages that each has had.
     Group {
         /// By the identity of the subscription.
-        members: BTreeMap<String, (i64, i64)>,
-        /// Members that were cut off for taking too slowly, by the identity of the connection, and how many seconds ago.
-        slow: BTreeMap<String, u64>,
+        members: Counts,
+        /// Members that were cut off.
+        slow: SlowMembers,
     },
     /// Instances of a service: requests that each has had, and nanoseconds that it spent on them.
     Service {
         /// By the identity of the instance.
-        instances: BTreeMap<String, (i64, i64)>,
+        instances: Counts,
     },
 }
 
@@ -222,11 +228,7 @@ fn blend(before: Option<f64>, newest: f64) -> f64 {
 }
 
 /// Growth of the counts of those that were there at both looks.
-fn growth(
-    before: &BTreeMap<String, (i64, i64)>,
-    now: &BTreeMap<String, (i64, i64)>,
-    of: impl Fn(&(i64, i64)) -> i64,
-) -> i64 {
+fn growth(before: &Counts, now: &Counts, of: impl Fn(&(i64, i64)) -> i64) -> i64 {
     now.iter()
         .filter_map(|(id, counts)| Some((of(counts) - of(before.get(id)?)).max(0)))
         .fold(0, i64::saturating_add)
@@ -235,7 +237,7 @@ fn growth(
 fn group(
     source: &Source,
     last: Option<&Reading>,
-    (members, slow): (&BTreeMap<String, (i64, i64)>, &BTreeMap<String, u64>),
+    (members, slow): (&Counts, &SlowMembers),
     (seconds, replicas): (Option<f64>, i32),
 ) -> Option<Need> {
     let settings = source.queue_group.as_ref()?;
@@ -259,12 +261,7 @@ fn group(
 
 /// One more for each member that was cut off since the last look, as many as there are while that is not long ago, and one fewer then:
 /// who is fast enough is found out by trying.
-fn cut_off(
-    settings: &SlowConsumers,
-    last: Option<&Reading>,
-    slow: &BTreeMap<String, u64>,
-    replicas: i32,
-) -> Need {
+fn cut_off(settings: &SlowConsumers, last: Option<&Reading>, slow: &SlowMembers, replicas: i32) -> Need {
     let window = settings.window.parse().map_or(u64::MAX, |window| window.as_secs());
     let recent = slow.values().filter(|age| **age <= window).count();
     let fresh = match last.map(|last| &last.sample) {
@@ -292,7 +289,7 @@ fn cut_off(
 fn service(
     source: &Source,
     last: Option<&Reading>,
-    instances: &BTreeMap<String, (i64, i64)>,
+    instances: &Counts,
     seconds: Option<f64>,
 ) -> Option<Need> {
     let settings = source.service.as_ref()?;

@@ -36,7 +36,10 @@ pub type Unscalable = (&'static str, String);
 
 /// Kinds that were looked up, so that not every look asks again.
 #[derive(Default)]
-pub struct Kinds(Mutex<HashMap<(String, String), (Instant, Option<ApiResource>)>>);
+pub struct Kinds(Mutex<HashMap<KindKey, (Instant, ApiResource)>>);
+
+/// API version and kind.
+type KindKey = (String, String);
 
 impl Kinds {
     /// The resource of a kind; `None` when there is no such kind, or it serves no `scale`.
@@ -52,7 +55,7 @@ impl Kinds {
         if let Some((at, found)) = self.0.lock().get(&key)
             && at.elapsed() < KIND_AGE_MAX
         {
-            return Ok(found.clone());
+            return Ok(Some(found.clone()));
         }
         let found = match pinned_kind(&context.client, &kind).await {
             Ok((resource, capabilities)) => {
@@ -66,7 +69,9 @@ impl Kinds {
         let mut kinds = self.0.lock();
         kinds.retain(|_, (at, _)| at.elapsed() < KIND_AGE_MAX);
         // One that is not there yet may come at any moment.
-        if found.is_some() && kinds.len() < KINDS_MAX {
+        if let Some(found) = &found
+            && kinds.len() < KINDS_MAX
+        {
             kinds.insert(key, (Instant::now(), found.clone()));
         }
         Ok(found)
