@@ -17,6 +17,7 @@ use multiraft::{Entry, GroupId, Position, Start};
 
 use super::directory::{AccountEntry, StreamEntry};
 use super::draft::Draft;
+use super::letters::Announcement;
 use super::log_thread::Record;
 use super::shard::{Call, Input, Outgoing, Respond, Shard, StreamSpec};
 use super::{Shared, letters, validate};
@@ -86,8 +87,8 @@ pub struct Keeper {
     /// Where the catalogue is written as a whole.
     path: PathBuf,
     queue: VecDeque<CatalogueRequest>,
-    /// The request whose command is proposed.
-    current: Option<CatalogueRequest>,
+    /// The request whose command is proposed, and what is announced of it.
+    current: Option<(CatalogueRequest, Option<Announcement>)>,
     /// Place in the log up to which everything is applied.
     applied: Position,
     /// Index that the state on disk covers.
@@ -124,8 +125,8 @@ impl Keeper {
 enum Decision {
     /// There is such a stream already, with this configuration.
     Exists(Arc<StreamEntry>),
-    /// This has to be agreed.
-    Propose(Command),
+    /// This has to be agreed, and was announced.
+    Propose(Command, Option<Announcement>),
     /// Nobody else needs to know yet.
     Done,
 }
@@ -178,8 +179,8 @@ impl Shard {
                 Err(error) => request.respond.call(&mut self.outgoing, Err(error)),
                 Ok(Decision::Exists(stream)) => inspect(&stream, request.respond),
                 Ok(Decision::Done) => request.respond.call(&mut self.outgoing, Ok(Response::Done)),
-                Ok(Decision::Propose(command)) => {
-                    keeper.current = Some(request);
+                Ok(Decision::Propose(command, announced)) => {
+                    keeper.current = Some((request, announced));
                     let proposed = self.node.propose(GroupId(META_GROUP), command.encode());
                     assert!(proposed.is_ok(), "the catalogue's group of one refuses: {proposed:?}");
                     return;
@@ -213,7 +214,8 @@ impl Shard {
     fn carry_out_change(&mut self, change: Change) {
         let Some(keeper) = &mut self.keeper else { return };
         // While the log is replayed nobody has asked, and streams are opened from the whole catalogue afterwards.
-        let Some(CatalogueRequest { account, wanted, respond }) = keeper.current.take() else { return };
+        let Some((request, announced)) = keeper.current.take() else { return };
+        let CatalogueRequest { account, wanted, respond } = request;
         match change {
             Change::Created { asset, .. } => {
                 let stream = self.shared.add_stream(&account, &asset);
@@ -240,6 +242,8 @@ impl Shard {
             }
             Change::Nothing => respond.call(&mut self.outgoing, Err(ErrorCode::STREAM_NOT_FOUND.into())),
         }
+        // It is in force, and seen as such.
+        drop(announced);
     }
 
     /// Writes the catalogue as a whole, so that the log needs to keep none of it.
@@ -275,59 +279,53 @@ fn decide(
                 let stream = request.account.stream(name.as_bytes());
                 return stream.map(Decision::Exists).ok_or_else(|| ErrorCode::STREAM_OFFLINE.into());
             }
-            check_letters(&request.account, &config)?;
-            Ok(Decision::Propose(catalogue.create(account, config, now)))
+            let announced = letters::announce_stream(&request.account, &config)?;
+            Ok(Decision::Propose(catalogue.create(account, config, now), Some(announced)))
         }
         Wanted::Reserve { name, request: wanted, reserved } => {
-            let config = restorable(catalogue, &request.account, name, wanted)?;
+            let config = restorable(catalogue, &request.account, name, wanted)?.0;
             // It is set once, and if it were set already it would be the same request.
             let _ = reserved.set(Asset { group: catalogue.reserve(), created: now, config: config.into() });
             Ok(Decision::Done)
         }
         Wanted::Adopt { request: wanted, draft } => {
             let asset = draft.asset();
-            restorable(catalogue, &request.account, &asset.config.name, wanted)?;
-            Ok(Decision::Propose(Command::Create { account: account.into(), asset: Box::new(asset.clone()) }))
+            let announced = restorable(catalogue, &request.account, &asset.config.name, wanted)?.1;
+            let command = Command::Create { account: account.into(), asset: Box::new(asset.clone()) };
+            Ok(Decision::Propose(command, Some(announced)))
         }
         Wanted::Update { name, request: wanted } => {
             let config = validate::update(catalogue, &request.account, name, wanted)?;
-            check_letters(&request.account, &config)?;
-            Ok(Decision::Propose(Command::Update { account: account.into(), config: Box::new(config) }))
+            let announced = letters::announce_stream(&request.account, &config)?;
+            let command = Command::Update { account: account.into(), config: Box::new(config) };
+            Ok(Decision::Propose(command, Some(announced)))
         }
         Wanted::Delete { name } => {
             if catalogue.get(account, name).is_none() {
                 return Err(ErrorCode::STREAM_NOT_FOUND.into());
             }
-            Ok(Decision::Propose(Command::Delete { account: account.into(), name: name.clone() }))
+            Ok(Decision::Propose(Command::Delete { account: account.into(), name: name.clone() }, None))
         }
     }
-}
-
-/// A stream may not bring dead letters back to those who wrote them.
-fn check_letters(account: &AccountEntry, config: &StreamConfig) -> Result<(), ApiError> {
-    if letters::close_circle(account, config) {
-        return Err(ErrorCode::CONSUMER_DEAD_LETTER_CYCLE.into());
-    }
-    Ok(())
 }
 
 /// The configuration of a stream that is to be restored. There must be none of its name.
 fn restorable(
     catalogue: &Catalogue,
-    account: &AccountEntry,
+    account: &Arc<AccountEntry>,
     name: &str,
     request: &StreamRequest,
-) -> Result<StreamConfig, ApiError> {
+) -> Result<(StreamConfig, Announcement), ApiError> {
     // No client can create a sealed stream, but there are such, and so there are copies of them.
     let mut open = request.clone();
     let sealed = std::mem::take(&mut open.config.sealed);
     let config = validate::create(catalogue, account, name, &open)
-        .and_then(|config| check_letters(account, &config).map(|()| config));
+        .and_then(|config| letters::announce_stream(account, &config).map(|announced| (config, announced)));
     let exists = catalogue.get(account.account.name(), name).is_some();
     match config {
         Err(error) if !(exists && ErrorCode::STREAM_NAME_EXIST.is(&error)) => Err(error),
         _ if exists => Err(ErrorCode::STREAM_NAME_EXIST_RESTORE_FAILED.into()),
-        config => config.map(|config| StreamConfig { sealed, ..config }),
+        config => config.map(|(config, announced)| (StreamConfig { sealed, ..config }, announced)),
     }
 }
 

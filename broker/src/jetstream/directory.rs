@@ -14,6 +14,7 @@ use parking_lot::{Mutex, RwLock};
 
 use super::accounts::ApiInterest;
 use super::inbox::Inbox;
+use super::letters::Announced;
 use super::watch::Watchers;
 use crate::net::sink::{Account, Subscription};
 
@@ -69,6 +70,8 @@ pub struct AccountEntry {
     pub watchers: Arc<Watchers>,
     /// Its API requests.
     pub api: ApiCounters,
+    /// Changes that may lead dead letters elsewhere and are not in force.
+    pub(super) announced: Announced,
     /// Interest in requests.
     pub(super) interest: Mutex<ApiInterest>,
     enabled: AtomicBool,
@@ -94,6 +97,7 @@ impl AccountEntry {
             limits: ArcSwap::default(),
             watchers,
             api: ApiCounters::default(),
+            announced: Announced::default(),
             interest: Mutex::default(),
             enabled: AtomicBool::new(false),
         }

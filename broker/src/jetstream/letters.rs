@@ -1,11 +1,17 @@
 //! Circles of dead letters over several streams. That a letter does not come straight back is checked with the rest of the configuration; here
 //! letters are followed through what would pass them on in the account: consumers, mirrors, sources and republishing.
+//!
+//! What was found right is announced until it is in force, and whoever is checked meanwhile reckons with it: of two changes that close a circle
+//! together, the one that comes second is refused.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
+use api::ApiError;
+use api::error::jetstream::ErrorCode;
 use api::jetstream::consumer::{AckPolicy, ConsumerConfig};
 use api::jetstream::stream::{Republish, StreamConfig, StreamSource};
+use parking_lot::Mutex;
 use subject::transform::Transform;
 
 use super::directory::{AccountEntry, StreamEntry};
@@ -16,40 +22,118 @@ const PLACES_MAX: usize = 4_096;
 /// A stream, and the subject that a letter has there; `None` if it may be any, because it is transformed on the way.
 type Place = (Box<str>, Option<Box<str>>);
 
-/// A stream as it is or is to be; one that is not made yet has no entry, and no consumers.
+/// A change that is on its way.
+#[derive(Debug)]
+enum Change {
+    /// A consumer of this name, which may be empty, in the stream of that name.
+    Consumer {
+        stream: Box<str>,
+        name: Box<str>,
+        config: Arc<ConsumerConfig>,
+    },
+    Stream(Arc<StreamConfig>),
+}
+
+/// Changes of an account that were found right and are not in force.
+#[derive(Debug, Default)]
+pub struct Announced(Mutex<Changes>);
+
+#[derive(Debug, Default)]
+struct Changes {
+    /// Each with its number. There are no more than requests that wait for their answer.
+    changes: Vec<(u64, Change)>,
+    next: u64,
+}
+
+/// A change that is announced until this is dropped.
+#[derive(Debug)]
+pub struct Announcement {
+    account: Arc<AccountEntry>,
+    number: u64,
+}
+
+impl Announcement {
+    fn new(account: &Arc<AccountEntry>, changes: &mut Changes, change: Change) -> Self {
+        let number = changes.next;
+        changes.next += 1;
+        changes.changes.push((number, change));
+        Self { account: Arc::clone(account), number }
+    }
+}
+
+impl Drop for Announcement {
+    fn drop(&mut self) {
+        self.account.announced.0.lock().changes.retain(|(number, _)| *number != self.number);
+    }
+}
+
+/// A stream as it is or is to be; one that is not made yet has no entry.
 #[derive(Clone)]
 struct Known {
     entry: Option<Arc<StreamEntry>>,
     config: Arc<StreamConfig>,
+    /// Consumers that are on their way.
+    announced: Vec<(Box<str>, Arc<ConsumerConfig>)>,
+}
+
+impl Known {
+    /// Consumers that write letters.
+    fn writers(&self) -> Vec<(Box<str>, Arc<ConsumerConfig>)> {
+        let mut writers = self.announced.clone();
+        if let Some(entry) = &self.entry {
+            let consumers = entry.consumers.read();
+            let present = consumers.iter().filter(|(_, config)| letters_of(config).is_some());
+            writers.extend(present.map(|(name, config)| (name.clone(), Arc::clone(config))));
+        }
+        writers
+    }
 }
 
 /// What a letter comes by.
 #[derive(Clone)]
 struct Streams(Vec<Known>);
 
-/// Would letters of this consumer, new or changed, come back to it?
-pub fn come_back(account: &AccountEntry, stream: &StreamEntry, config: &ConsumerConfig) -> bool {
-    let Some(letters) = letters_of(config) else { return false };
+/// Announces a consumer, new or changed, unless its letters would come back to it.
+pub fn announce_consumer(
+    account: &Arc<AccountEntry>,
+    stream: &StreamEntry,
+    config: &ConsumerConfig,
+) -> Result<Option<Announcement>, ApiError> {
+    let Some(letters) = letters_of(config) else { return Ok(None) };
+    let mut changes = account.announced.0.lock();
     let arrives = |place: &Place| *place.0 == *stream.name && wants(config, place.1.as_deref());
-    Streams::of(account).follow(letters, Some((&stream.name, config.effective_name())), arrives)
+    let name = config.effective_name();
+    if Streams::of(account, &changes).follow(letters, Some((&stream.name, name)), arrives) {
+        return Err(ErrorCode::CONSUMER_DEAD_LETTER_CYCLE.into());
+    }
+    let change =
+        Change::Consumer { stream: stream.name.clone(), name: name.into(), config: Arc::new(config.clone()) };
+    Ok(Some(Announcement::new(account, &mut changes, change)))
+}
+
+/// Announces a stream, new or changed, unless it brings dead letters back to those who wrote them.
+pub fn announce_stream(account: &Arc<AccountEntry>, config: &StreamConfig) -> Result<Announcement, ApiError> {
+    let mut changes = account.announced.0.lock();
+    if close_circle(account, &changes, config) {
+        return Err(ErrorCode::CONSUMER_DEAD_LETTER_CYCLE.into());
+    }
+    Ok(Announcement::new(account, &mut changes, Change::Stream(Arc::new(config.clone()))))
 }
 
 /// Would letters that do not come back now, if this stream were made or changed so?
-pub fn close_circle(account: &AccountEntry, config: &StreamConfig) -> bool {
+fn close_circle(account: &AccountEntry, changes: &Changes, config: &StreamConfig) -> bool {
     let known = account.stream(config.name.as_bytes());
     if known.is_some_and(|stream| passes_on_alike(&stream.config.load(), config)) {
         return false;
     }
-    let mut letters = BTreeSet::new();
-    for stream in account.streams.read().values() {
-        letters.extend(
-            stream.consumers.read().values().filter_map(|consumer| letters_of(consumer).map(Box::from)),
-        );
+    let before = Streams::of(account, changes);
+    let mut letters: BTreeSet<Box<str>> = BTreeSet::new();
+    for (_, config) in before.0.iter().flat_map(Known::writers) {
+        letters.extend(letters_of(&config).map(Box::from));
     }
     if letters.is_empty() {
         return false;
     }
-    let before = Streams::of(account);
     let after = before.with(config);
     let feeding = after.feeding(&config.name);
     let passes_here = |letters: &str| after.storing(letters).any(|place| feeding.contains(&place.0));
@@ -84,39 +168,48 @@ fn matches(subject: Option<&str>, pattern: &str) -> bool {
 }
 
 impl Streams {
-    fn of(account: &AccountEntry) -> Self {
+    /// What there is, and what is on its way.
+    fn of(account: &AccountEntry, changes: &Changes) -> Self {
         let known = account.sorted().into_iter().map(|entry| {
             let config = entry.config.load_full();
-            Known { entry: Some(entry), config }
+            Known { entry: Some(entry), config, announced: Vec::new() }
         });
-        Self(known.collect())
+        let mut streams = Self(known.collect());
+        for (_, change) in &changes.changes {
+            match change {
+                Change::Stream(config) => streams.put(config),
+                Change::Consumer { stream, name, config } => {
+                    let known = streams.0.iter_mut().find(|known| *known.config.name == **stream);
+                    if let Some(known) = known {
+                        known.announced.push((name.clone(), Arc::clone(config)));
+                    }
+                }
+            }
+        }
+        streams
+    }
+
+    fn put(&mut self, config: &Arc<StreamConfig>) {
+        let config = Arc::clone(config);
+        match self.0.iter_mut().find(|known| known.config.name == config.name) {
+            Some(known) => known.config = config,
+            None => self.0.push(Known { entry: None, config, announced: Vec::new() }),
+        }
     }
 
     /// The same with this configuration.
     fn with(&self, config: &StreamConfig) -> Self {
         let mut streams = self.clone();
-        let config = Arc::new(config.clone());
-        match streams.0.iter_mut().find(|known| known.config.name == config.name) {
-            Some(known) => known.config = config,
-            None => streams.0.push(Known { entry: None, config }),
-        }
+        streams.put(&Arc::new(config.clone()));
         streams
     }
 
     /// Do letters of this subject come to a consumer that writes such letters?
     fn comes_back(&self, letters: &str) -> bool {
         self.follow(letters, None, |(name, subject)| {
-            let entry = self
-                .0
-                .iter()
-                .find(|known| *known.config.name == **name)
-                .and_then(|known| known.entry.as_ref());
-            entry.is_some_and(|entry| {
-                let consumers = entry.consumers.read();
-                consumers
-                    .values()
-                    .any(|known| letters_of(known) == Some(letters) && wants(known, subject.as_deref()))
-            })
+            let here = self.0.iter().filter(|known| *known.config.name == **name);
+            let mut writers = here.flat_map(Known::writers);
+            writers.any(|(_, known)| letters_of(&known) == Some(letters) && wants(&known, subject.as_deref()))
         })
     }
 
@@ -172,18 +265,13 @@ impl Streams {
     fn beyond(&self, place: &Place, except: Option<(&str, &str)>) -> Vec<Place> {
         let (name, subject) = (&*place.0, place.1.as_deref());
         let mut places = Vec::new();
-        for Known { entry, config } in &self.0 {
+        for known in &self.0 {
+            let config = &known.config;
             if config.name == name {
-                if let Some(entry) = entry {
-                    for (consumer, known) in &*entry.consumers.read() {
-                        let letters = letters_of(known).filter(|_| Some((name, &**consumer)) != except);
-                        places.extend(
-                            letters
-                                .filter(|_| wants(known, subject))
-                                .into_iter()
-                                .flat_map(|to| self.storing(to)),
-                        );
-                    }
+                for (consumer, writer) in known.writers() {
+                    let passes_on = Some((name, &*consumer)) != except && wants(&writer, subject);
+                    let letters = letters_of(&writer).filter(|_| passes_on);
+                    places.extend(letters.into_iter().flat_map(|to| self.storing(to)));
                 }
                 if let Some(republish) = &config.republish {
                     places.extend(self.republished(republish, subject));

@@ -114,12 +114,10 @@ fn send_create(
     let asked = request.and_then(|request| {
         let stream = ctx.stream(stream)?;
         identify(&mut ctx, &request, &stream)?;
-        if letters::come_back(&ctx.request.account, &stream, &request.config) {
-            return Err(ErrorCode::CONSUMER_DEAD_LETTER_CYCLE.into());
-        }
-        Ok((request, stream))
+        let announced = letters::announce_consumer(&ctx.request.account, &stream, &request.config)?;
+        Ok((request, stream, announced))
     });
-    let (request, stream) = match asked {
+    let (request, stream, announced) = match asked {
         Ok(asked) => asked,
         Err(error) => return ctx.answer::<response::ConsumerCreate>(outgoing, Err(error)),
     };
@@ -128,7 +126,10 @@ fn send_create(
         action: request.action,
         pedantic: request.pedantic,
     };
-    ctx.ask(&stream, request, |answer| response::ConsumerCreate { info: info_of(answer) });
+    ctx.ask(&stream, request, move |answer| {
+        drop(announced);
+        response::ConsumerCreate { info: info_of(answer) }
+    });
 }
 
 fn info_of(answer: Response) -> Option<ConsumerInfo> {

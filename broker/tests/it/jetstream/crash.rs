@@ -160,3 +160,25 @@ async fn what_limits_removed_stays_gone_when_they_were_widened_before_a_kill() {
     let state = state(&mut js, "W").await;
     assert_eq!((state["messages"].as_u64(), state["first_seq"].as_u64()), (Some(3), Some(8)), "{state}");
 }
+
+/// Without its log the server has what the checkpoints and the catalogue's file hold, and goes on from there: the new log would refuse what follows
+/// entries that it never had.
+#[tokio::test]
+async fn a_server_whose_log_is_gone_takes_changes_again() {
+    if !target().is_myelin() {
+        // The reference has no log of the kind.
+        return;
+    }
+    let mut server = Builder::new(&target()).config(CONFIG).start().await;
+    let mut js = JetStream::connect(&server).await;
+    js.stream(json!({"name": "S", "subjects": ["s"]})).await;
+    js.publish("s", "1").await;
+    assert!(server.stop().await.success());
+    std::fs::remove_dir_all(server.dir().join("js/jetstream/log")).unwrap();
+    server.restart().await;
+    assert!(server.log().contains("there are streams and no log"), "{}", server.log());
+    let mut js = JetStream::connect(&server).await;
+    assert_eq!(js.publish("s", "2").await, 2);
+    js.stream(json!({"name": "T", "subjects": ["t"]})).await;
+    assert_eq!(js.publish("t", "1").await, 1);
+}

@@ -381,3 +381,53 @@ async fn a_stream_that_closes_a_circle_is_refused() {
     let other = json!({"name": "OTHER", "subjects": ["other.>", "dead.>"]});
     assert_eq!(code("STREAM.UPDATE.OTHER", other).await, cycle);
 }
+
+/// Sends two requests at once and gives the error codes of their answers.
+async fn both(js: &mut JetStream, requests: [(&str, Value); 2]) -> Vec<Option<u64>> {
+    let mut written = String::new();
+    for (path, body) in requests {
+        let (inbox, body) = (js.new_inbox(), body.to_string());
+        written += &format!("PUB $JS.API.{path} {inbox} {}\r\n{body}\r\n", body.len());
+    }
+    js.client.send(written).await;
+    let mut codes = Vec::new();
+    for _ in 0..2 {
+        let answer: Value = serde_json::from_str(&js.client.message().await.payload).unwrap();
+        codes.push(answer["error"]["err_code"].as_u64());
+    }
+    codes.sort_unstable();
+    codes
+}
+
+/// Of two changes that close a circle together one is refused, although neither is in force when the other one is looked at.
+#[tokio::test]
+async fn a_circle_that_two_close_at_once_is_refused() {
+    let Some((_server, mut js)) = with_queue().await else { return };
+    for name in ["A", "B"] {
+        let letter = name.to_lowercase();
+        js.stream(json!({"name": name, "subjects": [format!("{letter}.>")]})).await;
+    }
+    let consumer = |stream: &str, letters: &str| {
+        json!({"stream_name": stream, "config": {
+            "durable_name": "c", "ack_policy": "explicit", "dead_letter_subject": letters,
+        }})
+    };
+    let (a, b) = ("CONSUMER.DURABLE.CREATE.A.c", "CONSUMER.DURABLE.CREATE.B.c");
+    for _ in 0..5 {
+        let codes = both(&mut js, [(a, consumer("A", "b.x")), (b, consumer("B", "a.x"))]).await;
+        assert_eq!(codes, [None, Some(20_002)]);
+        // What was refused is not reckoned with, nor what is gone.
+        for (stream, path, letters) in [("A", a, "b.x"), ("B", b, "a.x")] {
+            for stream in ["A", "B"] {
+                js.api(&format!("CONSUMER.DELETE.{stream}.c"), &Value::Null).await;
+            }
+            js.ok(path, consumer(stream, letters)).await;
+        }
+        js.ok("CONSUMER.DELETE.B.c", Value::Null).await;
+        // A stream that would bring letters back.
+        let back = json!({"name": "C", "subjects": ["c.>"], "republish": {"src": "c.*", "dest": "a.{{wildcard(1)}}"}});
+        let codes = both(&mut js, [(a, consumer("A", "c.x")), ("STREAM.CREATE.C", back)]).await;
+        assert_eq!(codes, [None, Some(20_002)]);
+        js.api("STREAM.DELETE.C", &Value::Null).await;
+    }
+}
