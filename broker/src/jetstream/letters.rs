@@ -126,14 +126,20 @@ fn close_circle(account: &AccountEntry, changes: &Changes, config: &StreamConfig
     if known.is_some_and(|stream| passes_on_alike(&stream.config.load(), config)) {
         return false;
     }
-    let before = Streams::of(account, changes);
     let mut letters: BTreeSet<Box<str>> = BTreeSet::new();
-    for (_, config) in before.0.iter().flat_map(Known::writers) {
-        letters.extend(letters_of(&config).map(Box::from));
+    for stream in account.streams.read().values() {
+        letters.extend(stream.consumers.read().values().filter_map(|known| letters_of(known).map(Box::from)));
     }
+    for (_, change) in &changes.changes {
+        if let Change::Consumer { config, .. } = change {
+            letters.extend(letters_of(config).map(Box::from));
+        }
+    }
+    // Most accounts have none, and their streams are not listed then.
     if letters.is_empty() {
         return false;
     }
+    let before = Streams::of(account, changes);
     let after = before.with(config);
     let feeding = after.feeding(&config.name);
     let passes_here = |letters: &str| after.storing(letters).any(|place| feeding.contains(&place.0));
