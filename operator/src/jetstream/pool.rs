@@ -48,6 +48,23 @@ pub enum Told {
     Consumer(String, String),
 }
 
+impl Seen {
+    /// Notes a newer look, if there is a list at all: without one everything is asked for each time.
+    fn note_stream(&mut self, name: &str, found: Option<&StreamInfo>) {
+        match found.filter(|_| self.at.is_some()) {
+            Some(info) => self.streams.insert(name.to_owned(), info.clone()),
+            None => self.streams.remove(name),
+        };
+    }
+
+    fn note_consumer(&mut self, key: (String, String), found: Option<&ConsumerInfo>) {
+        match found.filter(|_| self.at.is_some()) {
+            Some(info) => self.consumers.insert(key, info.clone()),
+            None => self.consumers.remove(&key),
+        };
+    }
+}
+
 /// A shared connection.
 pub struct Shared {
     /// Identity.
@@ -223,7 +240,8 @@ impl Shared {
         Ok(stats)
     }
 
-    /// A stream as it was seen lately; asked for when it was told to have changed, or was not seen.
+    /// A stream as it was seen lately; asked for when it was told to have changed, or was not seen. What was told of does not wait for a list
+    /// that is being read.
     ///
     /// # Errors
     /// When the server does not answer, or refuses.
@@ -233,24 +251,24 @@ impl Shared {
         index: &Index,
         name: &str,
     ) -> Result<Option<StreamInfo>, Problem> {
-        let mut seen = self.seen.lock().await;
-        self.refresh(&mut seen, js, index).await?;
-        let fresh = seen.at.is_some() && !self.changed.lock().streams.contains(name);
-        if fresh && let Some(info) = seen.streams.get(name) {
-            return Ok(Some(info.clone()));
-        }
-        let listed = seen.at.is_some();
-        drop(seen);
-        self.changed.lock().streams.remove(name);
-        let found = js.stream(name).await?;
-        if listed {
+        let changed = || self.changed.lock().streams.contains(name);
+        if !changed() {
             let mut seen = self.seen.lock().await;
-            match &found {
-                Some(info) => seen.streams.insert(name.to_owned(), info.clone()),
-                None => seen.streams.remove(name),
-            };
+            self.refresh(&mut seen, js, index).await?;
+            if !changed()
+                && let Some(info) = seen.streams.get(name)
+            {
+                return Ok(Some(info.clone()));
+            }
         }
-        Ok(found)
+        self.changed.lock().streams.remove(name);
+        let found = js.stream(name).await;
+        match (&found, self.seen.try_lock()) {
+            (Ok(found), Ok(mut seen)) => seen.note_stream(name, found.as_ref()),
+            // Of it there is only what a list had before.
+            _ => self.wrote(name, None),
+        }
+        found
     }
 
     /// A consumer, in the same way.
@@ -264,24 +282,23 @@ impl Shared {
         (stream, name): (&str, &str),
     ) -> Result<Option<ConsumerInfo>, Problem> {
         let key = (stream.to_owned(), name.to_owned());
-        let mut seen = self.seen.lock().await;
-        self.refresh(&mut seen, js, index).await?;
-        let fresh = seen.at.is_some() && !self.changed.lock().consumers.contains(&key);
-        if fresh && let Some(info) = seen.consumers.get(&key) {
-            return Ok(Some(info.clone()));
-        }
-        let listed = seen.at.is_some();
-        drop(seen);
-        self.changed.lock().consumers.remove(&key);
-        let found = js.consumer(stream, name).await?;
-        if listed {
+        let changed = || self.changed.lock().consumers.contains(&key);
+        if !changed() {
             let mut seen = self.seen.lock().await;
-            match &found {
-                Some(info) => seen.consumers.insert(key, info.clone()),
-                None => seen.consumers.remove(&key),
-            };
+            self.refresh(&mut seen, js, index).await?;
+            if !changed()
+                && let Some(info) = seen.consumers.get(&key)
+            {
+                return Ok(Some(info.clone()));
+            }
         }
-        Ok(found)
+        self.changed.lock().consumers.remove(&key);
+        let found = js.consumer(stream, name).await;
+        match (&found, self.seen.try_lock()) {
+            (Ok(found), Ok(mut seen)) => seen.note_consumer(key, found.as_ref()),
+            _ => self.wrote(stream, Some(name)),
+        }
+        found
     }
 
     /// What this operator just wrote is no longer as it was seen.

@@ -35,6 +35,8 @@ const WAKE_UPS_MAX: usize = 16_384;
 const EVENTS_MAX: usize = 4_096;
 /// Passes of one kind over objects of one namespace at a time.
 const PASSES_PER_NAMESPACE_MAX: usize = 8;
+/// The same for objects of which a server told something: they do not stand behind thousands that are looked at in their turn.
+const PASSES_TOLD_MAX: usize = 2 * PASSES_PER_NAMESPACE_MAX;
 /// Objects that are woken when a place is free again. A wake-up takes a moment, in which the place would be empty; who comes too late
 /// waits again.
 const WOKEN_PER_PLACE: usize = 3;
@@ -97,6 +99,8 @@ pub struct State {
 #[derive(Default)]
 struct Places {
     taken: usize,
+    /// Of whom a server told something since their last pass.
+    told: HashSet<String>,
     /// For a place.
     waiting: Line,
     /// For the streams of the namespace to have had theirs.
@@ -105,7 +109,19 @@ struct Places {
 
 impl Places {
     fn is_unused(&self) -> bool {
-        self.taken == 0 && self.waiting.names.is_empty() && self.behind.names.is_empty()
+        self.taken == 0
+            && self.told.is_empty()
+            && self.waiting.names.is_empty()
+            && self.behind.names.is_empty()
+    }
+
+    /// Who may find a place now that one is free.
+    fn next(&mut self) -> Vec<String> {
+        if self.taken < PASSES_PER_NAMESPACE_MAX {
+            return self.waiting.next(WOKEN_PER_PLACE);
+        }
+        let told = self.waiting.names.front().is_some_and(|first| self.told.contains(first));
+        self.waiting.next(usize::from(told))
     }
 }
 
@@ -122,6 +138,14 @@ impl Line {
             self.members.insert(name.clone());
             self.names.push_back(name);
         }
+    }
+
+    /// Puts one before all others.
+    fn push_front(&mut self, name: String) {
+        if !self.members.insert(name.clone()) {
+            self.names.retain(|waiting| *waiting != name);
+        }
+        self.names.push_front(name);
     }
 
     /// The first ones, so many at most.
@@ -151,7 +175,7 @@ impl Drop for Entered<'_> {
             let mut entered = self.state.entered.lock();
             let Some(places) = entered.get_mut(&self.place) else { return };
             places.taken -= 1;
-            next.extend(keys(kind, places.waiting.next(WOKEN_PER_PLACE)));
+            next.extend(keys(kind, places.next()));
             let consumers = (Consumer::KIND, namespace.clone());
             if *kind == Stream::KIND
                 && places.waiting.names.is_empty()
@@ -241,11 +265,19 @@ impl State {
 
     /// A connection told something.
     pub fn told(&self, key: Key, told: &Told) {
-        self.wake(match told {
-            Told::Up => self.index.of_session(key),
+        let objects = match told {
+            Told::Up => return self.wake(self.index.of_session(key)),
             Told::Stream(stream) => self.index.of_stream(key, stream),
             Told::Consumer(stream, consumer) => self.index.of_consumer(key, stream, consumer),
-        });
+        };
+        {
+            let mut entered = self.entered.lock();
+            for object in &objects {
+                let places = entered.entry((object.kind, object.namespace.clone())).or_default();
+                places.told.insert(object.name.clone());
+            }
+        }
+        self.wake(objects);
     }
 
     /// How an object connects, and what was looked at to find out.
@@ -276,6 +308,8 @@ impl State {
     /// woken when it is its turn. So one namespace whose servers answer slowly, or never, does not hold up the others, and thousands of
     /// objects do not ask again and again.
     ///
+    /// An object of which a server told something comes before the others.
+    ///
     /// A consumer that was never there (`is_new`) lets the streams of its namespace go first, once: else it would find its own missing, and
     /// say so.
     #[must_use]
@@ -292,7 +326,13 @@ impl State {
             places.behind.push(object.name.clone());
             return None;
         }
-        if places.taken >= PASSES_PER_NAMESPACE_MAX {
+        let told = places.told.remove(&object.name);
+        if told && places.taken >= PASSES_TOLD_MAX {
+            places.told.insert(object.name.clone());
+            places.waiting.push_front(object.name.clone());
+            return None;
+        }
+        if !told && places.taken >= PASSES_PER_NAMESPACE_MAX {
             places.waiting.push(object.name.clone());
             return None;
         }
@@ -329,6 +369,15 @@ impl State {
     pub fn forget(&self, object: &ObjectKey, uid: &str) {
         self.memories.lock().remove(uid);
         self.index.forget(object);
+        let place = (object.kind, object.namespace.clone());
+        let mut entered = self.entered.lock();
+        if let Some(places) = entered.get_mut(&place) {
+            places.told.remove(&object.name);
+            if places.is_unused() {
+                entered.remove(&place);
+            }
+        }
+        drop(entered);
         self.context.succeeded(&label(object));
         let _ =
             self.context.metrics.ready.remove_label_values(&[object.kind, &object.namespace, &object.name]);
@@ -472,6 +521,50 @@ mod tests {
         assert_eq!(woken.try_recv().unwrap(), of_a(late.end - 1));
         drop(places);
         assert!(woken.try_recv().is_err() && state.entered.lock().is_empty());
+    }
+
+    #[tokio::test]
+    async fn who_is_told_of_comes_before_those_in_line() {
+        let state = state();
+        let mut woken = state.register("Stream", None);
+        let of_a = |name| object("Stream", "a", name);
+        let session = Key::test(1);
+        for name in [50, 51, 200] {
+            let entry = super::super::index::Entry {
+                session: Some(session),
+                stream: name.to_string(),
+                ..Default::default()
+            };
+            state.index.record(&of_a(name), entry);
+        }
+        let tell = |name: usize| state.told(session, &Told::Stream(name.to_string()));
+        let mut places: Vec<_> =
+            (0..PASSES_PER_NAMESPACE_MAX).map(|name| state.enter(&of_a(name), true).unwrap()).collect();
+        assert!(state.enter(&of_a(100), true).is_none() && state.enter(&of_a(50), true).is_none());
+        tell(50);
+        assert_eq!(woken.try_recv().unwrap(), of_a(50));
+        places.push(state.enter(&of_a(50), true).unwrap());
+        assert!(state.enter(&of_a(50), true).is_none(), "it was looked at");
+        while places.len() < PASSES_TOLD_MAX {
+            tell(51);
+            assert_eq!(woken.try_recv().unwrap(), of_a(51));
+            places.push(state.enter(&of_a(51), true).unwrap());
+        }
+        tell(51);
+        assert_eq!(woken.try_recv().unwrap(), of_a(51));
+        assert!(state.enter(&of_a(51), true).is_none());
+        places.pop();
+        assert_eq!(woken.try_recv().unwrap(), of_a(51), "before those that came first");
+        assert!(state.enter(&of_a(51), true).is_some());
+        tell(200);
+        state.forget(&of_a(200), "uid");
+        while woken.try_recv().is_ok() {}
+        while places.pop().is_some() {
+            while let Ok(object) = woken.try_recv() {
+                assert_ne!(object, of_a(200), "it is gone");
+            }
+        }
+        assert!(state.entered.lock().is_empty());
     }
 
     #[test]
