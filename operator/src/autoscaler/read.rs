@@ -18,7 +18,7 @@ use parking_lot::Mutex;
 use serde::Deserialize;
 
 use super::lists::Lists;
-use super::need::{Reading, Sample};
+use super::need::{Counts, Reading, Sample, SlowMembers};
 use crate::cluster::observe::{self, Access};
 use crate::context::Context;
 use crate::jetstream::api::Js;
@@ -307,13 +307,12 @@ struct SubjectCounts {
 /// Members of a queue group at all servers.
 async fn members(targets: &[Target], account: &str, group: &QueueGroupSource) -> Result<Sample, Problem> {
     let answers = try_join_all(targets.iter().map(|target| system::connections(target, account))).await?;
-    let mut members = BTreeMap::new();
+    let mut members = Counts::new();
     for (server, connections) in answers {
         for connection in connections {
             // What waits for a connection waits for all of its subscriptions together.
             let mut pending = connection.pending_bytes;
-            let fits = |sub: &&SubDetail| sub.subject == group.subject && sub.queue == group.queue;
-            for sub in connection.subscriptions_list_detail.iter().filter(fits) {
+            for sub in connection.subscriptions_list_detail.iter().filter(|sub| is_member(sub, group)) {
                 members.insert(format!("{server}/{}/{}", connection.cid, sub.sid), (pending, sub.msgs));
                 pending = 0;
             }
@@ -321,7 +320,7 @@ async fn members(targets: &[Target], account: &str, group: &QueueGroupSource) ->
     }
     let slow = match &group.slow_consumers {
         Some(settings) => cut_off(targets, account, group, settings).await?,
-        None => BTreeMap::new(),
+        None => SlowMembers::new(),
     };
     if members.is_empty() && slow.is_empty() {
         let text = format!("queue group {} of {} has no members", group.queue, group.subject);
@@ -330,22 +329,25 @@ async fn members(targets: &[Target], account: &str, group: &QueueGroupSource) ->
     Ok(Sample::Group { members, slow })
 }
 
+fn is_member(sub: &SubDetail, group: &QueueGroupSource) -> bool {
+    sub.subject == group.subject && sub.queue == group.queue
+}
+
 /// Members that servers cut off for taking too slowly, and how many seconds ago.
 async fn cut_off(
     targets: &[Target],
     account: &str,
     group: &QueueGroupSource,
     settings: &SlowConsumers,
-) -> Result<BTreeMap<String, u64>, Problem> {
+) -> Result<SlowMembers, Problem> {
     let window = settings.window.parse().unwrap_or(Duration::MAX);
     let ask = targets.iter().map(|target| system::gone(target, account, window));
     let answers = try_join_all(ask).await?;
-    let fits = |sub: &SubDetail| sub.subject == group.subject && sub.queue == group.queue;
-    let mut slow = BTreeMap::new();
+    let mut slow = SlowMembers::new();
     for (server, gone) in answers {
         for (connection, ago) in gone {
             if connection.reason.starts_with(SLOW_REASON)
-                && connection.subscriptions_list_detail.iter().any(fits)
+                && connection.subscriptions_list_detail.iter().any(|sub| is_member(sub, group))
             {
                 slow.insert(format!("{server}/{}", connection.cid), ago.as_secs());
             }

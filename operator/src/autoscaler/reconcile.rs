@@ -292,7 +292,7 @@ async fn publish(
         look.reported = Some(Instant::now());
     }
     let mut told: Vec<Event> = Vec::new();
-    let old = object.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
+    let old = old.map(|status| status.conditions.as_slice()).unwrap_or_default();
     for finding in &transitions {
         told.extend(report::of_transition(crd::conditions::find(old, finding.type_), finding));
     }

@@ -92,8 +92,11 @@ pub struct State {
     dependants: Mutex<Vec<Dependants>>,
     cluster_id: OnceCell<String>,
     numbers: Mutex<(Instant, f64)>,
-    entered: Mutex<HashMap<(&'static str, String), Places>>,
+    entered: Mutex<HashMap<Place, Places>>,
 }
+
+/// A kind and a namespace.
+type Place = (&'static str, String);
 
 /// Passes of one kind over objects of one namespace: how many are under way, and who waits for its turn.
 #[derive(Default)]
@@ -161,7 +164,13 @@ impl Line {
 /// A place that a pass has; given back when it ends.
 pub struct Entered<'a> {
     state: &'a State,
-    place: (&'static str, String),
+    place: Place,
+}
+
+fn drop_unused(entered: &mut HashMap<Place, Places>, place: &Place) {
+    if entered.get(place).is_some_and(Places::is_unused) {
+        entered.remove(place);
+    }
 }
 
 impl Drop for Entered<'_> {
@@ -188,9 +197,7 @@ impl Drop for Entered<'_> {
                 next.extend(keys(Consumer::KIND, places.waiting.next(WOKEN_PER_PLACE * free)));
             }
             for place in [&self.place, &consumers] {
-                if entered.get(place).is_some_and(Places::is_unused) {
-                    entered.remove(place);
-                }
+                drop_unused(&mut entered, place);
             }
         }
         self.state.wake(next);
@@ -326,16 +333,17 @@ impl State {
             places.behind.push(object.name.clone());
             return None;
         }
-        let told = places.told.remove(&object.name);
-        if told && places.taken >= PASSES_TOLD_MAX {
-            places.told.insert(object.name.clone());
-            places.waiting.push_front(object.name.clone());
+        let told = places.told.contains(&object.name);
+        let bound = if told { PASSES_TOLD_MAX } else { PASSES_PER_NAMESPACE_MAX };
+        if places.taken >= bound {
+            if told {
+                places.waiting.push_front(object.name.clone());
+            } else {
+                places.waiting.push(object.name.clone());
+            }
             return None;
         }
-        if !told && places.taken >= PASSES_PER_NAMESPACE_MAX {
-            places.waiting.push(object.name.clone());
-            return None;
-        }
+        places.told.remove(&object.name);
         places.taken += 1;
         Some(Entered { state: self, place })
     }
@@ -373,9 +381,7 @@ impl State {
         let mut entered = self.entered.lock();
         if let Some(places) = entered.get_mut(&place) {
             places.told.remove(&object.name);
-            if places.is_unused() {
-                entered.remove(&place);
-            }
+            drop_unused(&mut entered, &place);
         }
         drop(entered);
         self.context.succeeded(&label(object));

@@ -133,11 +133,7 @@ pub async fn connections(target: &Target, account: &str) -> Result<(String, Vec<
             offset: i64::try_from(all.len()).unwrap_or(i64::MAX),
             ..ConnzOptions::default()
         };
-        let request = serde_json::to_vec(&options)?;
-        let answer = ask_with::<Connz>(&mut connection, "CONNZ", &request).await?;
-        let Some(page) = answer.data.document() else {
-            return Err(Error::Protocol("CONNZ without data".to_owned()));
-        };
+        let page = page(&mut connection, &options).await?;
         let is_empty = page.connections.is_empty();
         all.extend(page.connections);
         let total = usize::try_from(page.total).unwrap_or(0);
@@ -170,11 +166,7 @@ pub async fn gone(
             offset,
             ..ConnzOptions::default()
         };
-        let request = serde_json::to_vec(&options)?;
-        let answer = ask_with::<Connz>(&mut connection, "CONNZ", &request).await?;
-        let Some(page) = answer.data.document() else {
-            return Err(Error::Protocol("CONNZ without data".to_owned()));
-        };
+        let page = page(&mut connection, &options).await?;
         let count = page.connections.len();
         offset += i64::try_from(count).unwrap_or(i64::MAX);
         // By the clock of the server, which is not ours.
@@ -183,12 +175,19 @@ pub async fn gone(
             (info, ago)
         };
         let before = all.len();
-        all.extend(page.connections.clone().into_iter().map(ago).take_while(|(_, ago)| *ago <= within));
+        all.extend(page.connections.into_iter().map(ago).take_while(|(_, ago)| *ago <= within));
         if count == 0 || all.len() - before < count || offset >= page.total {
             break;
         }
     }
     Ok((connection.server_id().to_owned(), all))
+}
+
+/// One page of connections.
+async fn page(connection: &mut Connection, options: &ConnzOptions) -> Result<Connz, Error> {
+    let request = serde_json::to_vec(options)?;
+    let answer = ask_with::<Connz>(connection, "CONNZ", &request).await?;
+    answer.data.document().ok_or_else(|| Error::Protocol("CONNZ without data".to_owned()))
 }
 
 async fn ask<T: Default + DeserializeOwned>(

@@ -397,20 +397,29 @@ async fn keda_object(world: &World) {
             } } }],
         },
     });
-    let definitions: Api<CustomResourceDefinition> = Api::all(world.client.clone());
-    let parameters = PatchParams::apply("person").force();
-    definitions.patch("scaledobjects.keda.sh", &parameters, &Patch::Apply(&definition)).await.unwrap();
-    let kind = GroupVersionKind::gvk("keda.sh", "v1alpha1", "ScaledObject");
-    let resource = ApiResource::from_gvk_with_plural(&kind, "scaledobjects");
-    let api: Api<DynamicObject> = Api::namespaced_with(world.client.clone(), &world.namespace, &resource);
     let object = json!({
         "apiVersion": "keda.sh/v1alpha1", "kind": "ScaledObject", "metadata": { "name": "theirs" },
         "spec": { "scaleTargetRef": { "name": "workers" } },
     });
-    until("KEDA's definition to be served", async || {
-        api.patch("theirs", &parameters, &Patch::Apply(&object)).await.ok()
-    })
-    .await;
+    make_of_kind(world, &definition, &object).await;
+}
+
+/// Makes a kind of which a definition has one version, waits until it is served, and makes an object of it.
+pub(crate) async fn make_of_kind(world: &World, definition: &Value, object: &Value) -> Api<DynamicObject> {
+    let text = |value: &Value| value.as_str().unwrap().to_owned();
+    let (spec, parameters) = (&definition["spec"], PatchParams::apply("person").force());
+    let definitions: Api<CustomResourceDefinition> = Api::all(world.client.clone());
+    let name = text(&definition["metadata"]["name"]);
+    definitions.patch(&name, &parameters, &Patch::Apply(definition)).await.unwrap();
+    let names = &spec["names"];
+    let (version, kind) = (text(&spec["versions"][0]["name"]), text(&names["kind"]));
+    let kind = GroupVersionKind::gvk(&text(&spec["group"]), &version, &kind);
+    let resource = ApiResource::from_gvk_with_plural(&kind, &text(&names["plural"]));
+    let api: Api<DynamicObject> = Api::namespaced_with(world.client.clone(), &world.namespace, &resource);
+    let name = text(&object["metadata"]["name"]);
+    until("the kind to be served", async || api.patch(&name, &parameters, &Patch::Apply(object)).await.ok())
+        .await;
+    api
 }
 
 #[tokio::test]

@@ -2,13 +2,12 @@
 
 use k8s_openapi::api::apps::v1::ReplicaSet;
 use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding};
-use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::Api;
-use kube::api::{ApiResource, DynamicObject, GroupVersionKind, Patch, PatchParams};
+use kube::api::{DynamicObject, Patch, PatchParams};
 use serde_json::json;
 
 use crate::autoscaler::{
-    apply, consumer, make_stream_and_consumer, publish, quick, until_condition, workload, world,
+    apply, consumer, make_of_kind, make_stream_and_consumer, publish, quick, until_condition, workload, world,
 };
 use crate::support::until;
 use crate::support::world::World;
@@ -53,19 +52,10 @@ async fn make_a_crew(world: &World) -> Api<DynamicObject> {
             }],
         },
     });
-    let definitions: Api<CustomResourceDefinition> = Api::all(world.client.clone());
-    definitions.patch("crews.example.com", &parameters(), &Patch::Apply(&definition)).await.unwrap();
-    let kind = GroupVersionKind::gvk("example.com", "v1", "Crew");
-    let resource = ApiResource::from_gvk_with_plural(&kind, "crews");
-    let crews: Api<DynamicObject> = Api::namespaced_with(world.client.clone(), &world.namespace, &resource);
     let crew = json!({
         "apiVersion": "example.com/v1", "kind": "Crew", "metadata": { "name": "workers" }, "spec": { "replicas": 0 },
     });
-    until("crews to be served", async || {
-        crews.patch("workers", &parameters(), &Patch::Apply(&crew)).await.ok()
-    })
-    .await;
-    crews
+    make_of_kind(world, &definition, &crew).await
 }
 
 /// What the chart gives when its values list crews.
