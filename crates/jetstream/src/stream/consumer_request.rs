@@ -213,10 +213,11 @@ impl Stream {
         change: (Token, u64, &ConsumerConfig),
     ) -> Result<(), ApiError> {
         let (token, id, config) = change;
+        let written =
+            serde_json::to_vec(config).map_err(|error| ErrorCode::CONSUMER_CREATE.because(error))?;
         let (consumers, mut ctx) = self.split(outside, effects);
         consumers.call(&mut ctx, id, |consumer, _| consumer.announce(config));
-        let config = serde_json::to_vec(config).map_err(|error| ErrorCode::CONSUMER_CREATE.because(error))?;
-        let command = Command::UpdateConsumer { id, time: outside.now(), config: &config };
+        let command = Command::UpdateConsumer { id, time: outside.now(), config: &written };
         self.propose_consumers(effects, Some(token), &command);
         Ok(())
     }
