@@ -8,7 +8,6 @@ use std::time::Duration;
 use api::Time;
 use api::duration::{short_text, uptime_text};
 use api::monitor::{ConnInfo, SubDetail, TlsPeerCert};
-
 use protocol::error::CloseReason;
 
 use crate::monitor::accounts::count;
