@@ -264,8 +264,10 @@ impl Log {
         let mut queue = self.queue.lock();
         queue.busy = false;
         let earlier = rest_at.is_some() && queue.rest_at.is_none();
+        // It found the time had come, but somebody wrote: it waits for the end of that.
+        let due = rest_at.is_some_and(|at| at <= clock::now());
         queue.rest_at = rest_at;
-        let wake = queue.waiting && (earlier || !queue.jobs.is_empty());
+        let wake = queue.waiting && (earlier || due || !queue.jobs.is_empty());
         drop(queue);
         if wake {
             self.arrived.notify_one();
@@ -421,5 +423,49 @@ impl Writer {
         for inbox in &self.inboxes {
             inbox.push(Input::LogFailed(Arc::clone(&reason)));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use store::disk::fault::FaultDisk;
+
+    use super::*;
+    use crate::jetstream::entropy::SystemEntropy;
+    use crate::jetstream::inbox::Bounds;
+
+    const INTERVAL: Duration = Duration::from_millis(5);
+
+    fn batch(index: u64) -> Batch {
+        let records = vec![Record::Entry { group: 1, index, term: 1, payload: Bytes::from_static(b"x") }];
+        Batch { shard: 0, records, persisted: Vec::new(), bytes: 1 }
+    }
+
+    #[test]
+    fn a_sync_that_comes_due_while_a_shard_writes_is_done_after_it() {
+        let log = Log::new();
+        let options = wal::Options::new(Arc::new(SystemEntropy));
+        let disk = Arc::new(FaultDisk::new(1));
+        let (wal, _) = Wal::open(disk, std::path::Path::new("/log"), options, &mut |_| {}).unwrap();
+        let inbox = Arc::new(Inbox::new(Bounds { messages: 1, bytes: 1 }));
+        let thread = start(Arc::clone(&log), wal, vec![inbox], SyncPolicy::Every(INTERVAL)).unwrap();
+        let synced = log.stats.syncs.load(Relaxed);
+        let claim = log.claim().unwrap();
+        assert!(claim.write(&batch(1)));
+        drop(claim);
+        if let Some(claim) = log.claim() {
+            let until = clock::now() + 4 * INTERVAL;
+            while clock::now() < until {
+                std::thread::yield_now();
+            }
+            drop(claim);
+        }
+        let until = clock::now() + Duration::from_secs(30);
+        while log.stats.syncs.load(Relaxed) == synced {
+            assert!(clock::now() < until, "nothing was synced");
+            std::thread::yield_now();
+        }
+        log.stop();
+        thread.join().unwrap();
     }
 }
