@@ -18,6 +18,15 @@ use super::letters::Announced;
 use super::watch::Watchers;
 use crate::net::sink::{Account, Subscription};
 
+/// One consumer of a stream.
+#[derive(Debug, Clone)]
+pub struct ConsumerEntry {
+    /// Its number in the stream.
+    pub number: u64,
+    /// Configuration in force.
+    pub config: Arc<ConsumerConfig>,
+}
+
 /// One stream of an account.
 #[derive(Debug)]
 pub struct StreamEntry {
@@ -30,7 +39,7 @@ pub struct StreamEntry {
     /// The account it is in.
     pub account: Arc<AccountEntry>,
     /// Its consumers by name.
-    pub consumers: RwLock<HashMap<Box<str>, Arc<ConsumerConfig>>>,
+    pub consumers: RwLock<HashMap<Box<str>, ConsumerEntry>>,
     /// Configuration in force.
     pub config: ArcSwap<StreamConfig>,
     /// Interest that brings it its messages.

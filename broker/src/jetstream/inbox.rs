@@ -7,6 +7,7 @@ use std::collections::VecDeque;
 use std::time::Instant;
 
 use bytes::Bytes;
+use jetstream::consumer::AckTokens;
 use parking_lot::{Condvar, Mutex};
 
 use super::shard::Input;
@@ -57,6 +58,36 @@ impl Inbound {
             + self.reply.as_ref().map_or(0, Bytes::len)
             + self.headers.len()
             + self.payload.len()
+    }
+}
+
+/// An acknowledgement, read on the thread of the connection it came by.
+#[derive(Debug)]
+pub struct Ack {
+    /// Number of its consumer.
+    pub consumer: u64,
+    /// The delivery.
+    pub tokens: AckTokens,
+    /// Where the confirmation goes.
+    pub reply: Option<Bytes>,
+    /// What the client says.
+    pub body: Bytes,
+}
+
+impl Ack {
+    /// Copies what the message says beside the delivery. Most say nothing that needs a copy.
+    pub fn copy(consumer: u64, tokens: AckTokens, message: &crate::net::dispatch::Message<'_>) -> Self {
+        let body = match &message.payload[message.header_len..] {
+            b"" => Bytes::new(),
+            b"+ACK" => Bytes::from_static(b"+ACK"),
+            body => Bytes::copy_from_slice(body),
+        };
+        Self { consumer, tokens, reply: message.reply.map(Bytes::copy_from_slice), body }
+    }
+
+    /// Bytes it occupies.
+    pub fn size(&self) -> usize {
+        size_of::<Self>() + self.reply.as_ref().map_or(0, Bytes::len) + self.body.len()
     }
 }
 

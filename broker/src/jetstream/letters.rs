@@ -82,8 +82,8 @@ impl Known {
         let mut writers = self.announced.clone();
         if let Some(entry) = &self.entry {
             let consumers = entry.consumers.read();
-            let present = consumers.iter().filter(|(_, config)| letters_of(config).is_some());
-            writers.extend(present.map(|(name, config)| (name.clone(), Arc::clone(config))));
+            let present = consumers.iter().filter(|(_, known)| letters_of(&known.config).is_some());
+            writers.extend(present.map(|(name, known)| (name.clone(), Arc::clone(&known.config))));
         }
         writers
     }
@@ -128,7 +128,9 @@ fn close_circle(account: &AccountEntry, changes: &Changes, config: &StreamConfig
     }
     let mut letters: BTreeSet<Box<str>> = BTreeSet::new();
     for stream in account.streams.read().values() {
-        letters.extend(stream.consumers.read().values().filter_map(|known| letters_of(known).map(Box::from)));
+        letters.extend(
+            stream.consumers.read().values().filter_map(|known| letters_of(&known.config).map(Box::from)),
+        );
     }
     for (_, change) in &changes.changes {
         if let Change::Consumer { config, .. } = change {

@@ -5,11 +5,12 @@
 use std::sync::Arc;
 
 use api::jetstream::consumer::AckPolicy;
+use jetstream::consumer::AckSubject;
 use tokio::sync::mpsc;
 
 use super::api::ApiRequest;
-use super::directory::{AccountEntry, StreamEntry};
-use super::inbox::Inbound;
+use super::directory::{AccountEntry, ConsumerEntry, StreamEntry};
+use super::inbox::{Ack, Inbound};
 use super::shard::Input;
 use super::transfers;
 use crate::net::dispatch::Message;
@@ -70,8 +71,8 @@ impl ApiSink {
         if !self.account.is_enabled() {
             return self.refuse(message, publisher);
         }
-        if let Some(rest) = subject.strip_prefix(ACK) {
-            return self.ack(rest, message);
+        if subject.starts_with(ACK) {
+            return self.ack(message);
         }
         if let Some(rest) = subject.strip_prefix(FLOW_CONTROL) {
             return self.flow_control(rest, message);
@@ -146,27 +147,21 @@ impl ApiSink {
         true
     }
 
-    /// `<stream>.<consumer>.<delivered>…`, or the longer form with domain and account in front.
-    fn ack(&self, rest: &[u8], message: &Message<'_>) -> bool {
-        let tokens = subject::tokens(rest).count();
-        let skip = match tokens {
-            7 => 0,
-            9.. => 2,
-            _ => return false,
-        };
-        let mut tokens = subject::tokens(rest).skip(skip);
-        let Some(stream) = tokens.next().and_then(|name| self.account.stream(name)) else { return false };
-        let consumer = tokens.next().and_then(|name| std::str::from_utf8(name).ok());
-        // Of the other policies nothing is acknowledged, and nobody listens.
-        let listens = consumer.is_some_and(|consumer| {
-            let consumers = stream.consumers.read();
-            let policy = consumers.get(consumer).map(|config| config.ack_policy);
-            matches!(policy, Some(AckPolicy::All | AckPolicy::Explicit))
-        });
-        if !listens {
+    fn ack(&self, message: &Message<'_>) -> bool {
+        let Some(AckSubject { stream, consumer, tokens }) = AckSubject::parse(message.subject) else {
             return false;
+        };
+        let Some(stream) = self.account.stream(stream.as_bytes()) else { return false };
+        // Of the other policies nothing is acknowledged, and nobody listens.
+        let listens =
+            |known: &&ConsumerEntry| matches!(known.config.ack_policy, AckPolicy::All | AckPolicy::Explicit);
+        let number = stream.consumers.read().get(consumer).filter(listens).map(|known| known.number);
+        let Some(consumer) = number else { return false };
+        if let Some(tokens) = tokens {
+            let (group, ack) = (stream.group, Ack::copy(consumer, tokens, message));
+            stream.inbox.push_message(ack.size(), || Input::Ack { group, ack }, None);
         }
-        self.hand_over(&stream, message, |group| Input::Ack { group, message: Inbound::copy(message, None) })
+        true
     }
 
     fn flow_control(&self, rest: &[u8], message: &Message<'_>) -> bool {

@@ -58,7 +58,7 @@ pub fn update(
 }
 
 fn consumers(stream: &StreamEntry) -> Vec<std::sync::Arc<api::jetstream::consumer::ConsumerConfig>> {
-    stream.consumers.read().values().cloned().collect()
+    stream.consumers.read().values().map(|known| std::sync::Arc::clone(&known.config)).collect()
 }
 
 fn with_view<T>(

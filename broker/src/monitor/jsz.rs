@@ -123,9 +123,9 @@ fn api_stats(entry: &AccountEntry) -> ApiStats {
 /// Consumers of an account that users have made.
 pub fn consumers(entry: &AccountEntry) -> i64 {
     let streams = entry.streams.read();
-    let counts = streams
-        .values()
-        .map(|stream| stream.consumers.read().values().filter(|config| !config.is_internal()).count() as i64);
+    let counts = streams.values().map(|stream| {
+        stream.consumers.read().values().filter(|known| !known.config.is_internal()).count() as i64
+    });
     counts.sum()
 }
 

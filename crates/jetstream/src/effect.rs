@@ -28,8 +28,8 @@ pub enum Effect {
     Watch(Bytes),
     /// Stop telling.
     Unwatch(Bytes),
-    /// There is a consumer of this name now, with this configuration.
-    ConsumerAdded(Box<str>, Arc<ConsumerConfig>),
+    /// There is a consumer of this name now, with this number and configuration.
+    ConsumerAdded(Box<str>, u64, Arc<ConsumerConfig>),
     /// There is no consumer of this name any more.
     ConsumerRemoved(Box<str>),
     /// Listen to a subject of the stream's account. What comes goes to `handle_sourced`, with this number of the subscription.

@@ -6,6 +6,7 @@ use api::ApiError;
 use api::error::jetstream::ErrorCode;
 use api::jetstream::request::StreamInfoDetails;
 use bytes::Bytes;
+use jetstream::consumer::Acknowledgement;
 use jetstream::meta::META_GROUP;
 use jetstream::source::Sourced;
 use jetstream::stream::{Incoming, Publish};
@@ -15,7 +16,7 @@ use multiraft::{GroupId, Position};
 use super::hosted::Checkpoint;
 use super::{Input, Outbound, Respond, Shard, direct};
 use crate::jetstream::directory::AccountEntry;
-use crate::jetstream::inbox::Inbound;
+use crate::jetstream::inbox::{Ack, Inbound};
 use crate::jetstream::log_thread::Record;
 
 /// Header block of an answer to a publisher that found no room.
@@ -29,7 +30,7 @@ impl Shard {
         match input {
             Input::Publish { group, message } => self.publish(group, message),
             Input::Pull { group, message } => self.pull(group, &message),
-            Input::Ack { group, message } => self.ack(group, &message),
+            Input::Ack { group, ack } => self.ack(group, &ack),
             Input::FlowControl { group, message } => self.flow_control(group, &message),
             Input::DirectGet { group, message } => self.direct_get(group, message),
             Input::Sourced { group, inbox, message } => self.sourced(group, inbox, message),
@@ -145,10 +146,12 @@ impl Shard {
         self.touch(group);
     }
 
-    fn ack(&mut self, group: u64, message: &Inbound) {
+    fn ack(&mut self, group: u64, ack: &Ack) {
         let Some(hosted) = self.hosted.get_mut(&group) else { return };
+        let Ack { consumer, tokens, ref reply, ref body } = *ack;
+        let ack = Acknowledgement { consumer, tokens, reply: reply.as_ref(), body };
         hosted.with(&mut self.outgoing, self.now, |stream, outside, effects| {
-            stream.handle_ack(outside, effects, incoming(message));
+            stream.handle_ack(outside, effects, &ack);
         });
         self.touch(group);
     }

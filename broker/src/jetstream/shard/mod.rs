@@ -32,7 +32,7 @@ pub use outgoing::{Outbound, Outgoing};
 
 use super::Shared;
 use super::catalogue::{CatalogueRequest, Keeper};
-use super::inbox::{Inbound, Inbox};
+use super::inbox::{Ack, Inbound, Inbox};
 use super::log_thread::{Batch, Record};
 use crate::clock;
 
@@ -81,7 +81,7 @@ pub enum Input {
         /// Group of the stream.
         group: u64,
         /// The answer.
-        message: Inbound,
+        ack: Ack,
     },
     /// `DIRECT.GET`.
     DirectGet {
@@ -180,7 +180,6 @@ impl Input {
         match self {
             Self::Publish { message, .. }
             | Self::Pull { message, .. }
-            | Self::Ack { message, .. }
             | Self::FlowControl { message, .. }
             | Self::DirectGet { message, .. }
             | Self::Sourced { message, .. } => message.size(),
@@ -189,6 +188,7 @@ impl Input {
     }
 }
 
+            Self::Ack { ack, .. } => ack.size(),
 /// A shard's state; lives on its thread.
 pub struct Shard {
     pub(super) number: usize,

@@ -12,7 +12,7 @@ use store::Timestamp;
 use store::stream::{MemoryStore, Recovered, StreamStore};
 
 use super::{Hosted, Respond, Shard};
-use crate::jetstream::directory::StreamEntry;
+use crate::jetstream::directory::{ConsumerEntry, StreamEntry};
 use crate::jetstream::draft::Draft;
 use crate::jetstream::log_thread::Record;
 use crate::jetstream::recover::{self, GroupLog};
@@ -125,8 +125,11 @@ impl Shard {
     pub(super) fn opened(&mut self, group: u64) {
         self.recovered(group);
         let Some(hosted) = self.hosted.get_mut(&group) else { return };
-        let known =
-            hosted.stream.consumers().map(|consumer| (consumer.name().into(), Arc::clone(consumer.config())));
+        let stream = &hosted.stream;
+        let known = stream.consumers().filter_map(|consumer| {
+            let (name, config) = (consumer.name(), Arc::clone(consumer.config()));
+            Some((name.into(), ConsumerEntry { number: stream.consumer_number(name)?, config }))
+        });
         hosted.entry.consumers.write().extend(known);
         hosted.entry.subscribe(&self.shared);
         let config = hosted.entry.config.load_full();

@@ -8,6 +8,7 @@ use multiraft::{Entry, GroupId, HardState, Output, Position as Place, Role, Tick
 
 use super::{Outbound, Shard};
 use crate::jetstream::advise;
+use crate::jetstream::directory::ConsumerEntry;
 use crate::jetstream::log_thread::Record;
 use crate::jetstream::watch;
 use jetstream::meta::META_GROUP;
@@ -125,8 +126,8 @@ impl Shard {
                 }
                 Effect::CheckpointSoon => self.begin_checkpoint(group),
                 Effect::Damaged(text) => self.report_damage(group, &text),
-                Effect::ConsumerAdded(name, config) => {
-                    hosted.entry.consumers.write().insert(name, config);
+                Effect::ConsumerAdded(name, number, config) => {
+                    hosted.entry.consumers.write().insert(name, ConsumerEntry { number, config });
                 }
                 Effect::ConsumerRemoved(name) => {
                     hosted.entry.consumers.write().remove(&name);

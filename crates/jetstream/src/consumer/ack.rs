@@ -31,8 +31,21 @@ pub struct AckSubject<'a> {
     pub stream: &'a str,
     /// The consumer.
     pub consumer: &'a str,
+    /// The delivery; `None` if that is not numbers.
+    pub tokens: Option<AckTokens>,
+}
+
+/// An acknowledgement, for the stream whose consumer it is for.
+#[derive(Debug, Clone, Copy)]
+pub struct Acknowledgement<'a> {
+    /// Number of the consumer.
+    pub consumer: u64,
     /// The delivery.
     pub tokens: AckTokens,
+    /// Where the confirmation goes.
+    pub reply: Option<&'a Bytes>,
+    /// What the client says.
+    pub body: &'a [u8],
 }
 
 /// A subject that answers a flow control request.
@@ -44,44 +57,63 @@ pub struct FlowControlSubject<'a> {
     pub consumer: &'a str,
 }
 
-/// Stream, consumer and what follows, of either form: with domain and account in front, or without.
-fn split<'a>(subject: &'a [u8], prefix: &str, following: usize) -> Option<(Vec<&'a str>, usize)> {
-    let text = std::str::from_utf8(subject).ok()?;
-    let tokens: Vec<&str> = text.strip_prefix(prefix)?.split('.').collect();
+/// Tokens that are looked at: domain, account, stream, consumer, and three numbers.
+const TOKENS: usize = 7;
+
+/// Stream, consumer and what follows, of either form: with domain and account in front, or without. Every acknowledgement comes through here, so
+/// it is one pass and allocates nothing.
+fn split<'a>(subject: &'a [u8], prefix: &[u8], following: usize) -> Option<[&'a [u8]; TOKENS]> {
+    let rest = subject.strip_prefix(prefix)?;
+    let mut tokens = [&rest[..0]; TOKENS];
+    let (mut count, mut start) = (0, 0);
+    let ends = rest.iter().enumerate().filter(|(_, byte)| **byte == b'.').map(|(at, _)| at);
+    for end in ends.chain([rest.len()]) {
+        if let Some(token) = tokens.get_mut(count) {
+            *token = &rest[start..end];
+        }
+        (count, start) = (count + 1, end + 1);
+    }
     let short = 2 + following;
-    let start = if tokens.len() == short {
-        0
-    } else if tokens.len() >= short + 2 {
-        2
-    } else {
+    if count >= short + 2 {
+        tokens.rotate_left(2);
+    } else if count != short {
         return None;
+    }
+    Some(tokens)
+}
+
+/// Decimal digits.
+fn number(digits: &[u8]) -> Option<u64> {
+    let add = |value: u64, digit: &u8| {
+        let digit = digit.wrapping_sub(b'0');
+        if digit > 9 { None } else { value.checked_mul(10)?.checked_add(u64::from(digit)) }
     };
-    Some((tokens, start))
+    if digits.is_empty() { None } else { digits.iter().try_fold(0, add) }
 }
 
 impl<'a> AckSubject<'a> {
     /// Reads `$JS.ACK.<stream>.<consumer>.<deliveries>.<sequence>.<delivery>.<time>.<pending>` and the form with `<domain>.<account>` in
     /// front. `None` if it is neither.
     pub fn parse(subject: &'a [u8]) -> Option<Self> {
-        let (tokens, start) = split(subject, "$JS.ACK.", 5)?;
-        let number = |index: usize| tokens[start + index].parse().ok();
-        Some(Self {
-            stream: tokens[start],
-            consumer: tokens[start + 1],
-            tokens: AckTokens {
-                deliveries: number(2)?,
-                stream_sequence: number(3)?,
-                consumer_sequence: number(4)?,
-            },
-        })
+        let [stream, consumer, deliveries, sequence, position, ..] = split(subject, b"$JS.ACK.", 5)?;
+        let tokens = || {
+            Some(AckTokens {
+                deliveries: number(deliveries)?,
+                stream_sequence: number(sequence)?,
+                consumer_sequence: number(position)?,
+            })
+        };
+        let name = |token| std::str::from_utf8(token).ok();
+        Some(Self { stream: name(stream)?, consumer: name(consumer)?, tokens: tokens() })
     }
 }
 
 impl<'a> FlowControlSubject<'a> {
     /// Reads `$JS.FC.<stream>.<consumer>.<id>` and the form with `<domain>.<account>` in front. `None` if it is neither.
     pub fn parse(subject: &'a [u8]) -> Option<Self> {
-        let (tokens, start) = split(subject, "$JS.FC.", 1)?;
-        Some(Self { stream: tokens[start], consumer: tokens[start + 1] })
+        let [stream, consumer, ..] = split(subject, b"$JS.FC.", 1)?;
+        let name = |token| std::str::from_utf8(token).ok();
+        Some(Self { stream: name(stream)?, consumer: name(consumer)? })
     }
 }
 
@@ -131,16 +163,18 @@ fn delay(text: &[u8]) -> Option<i64> {
 
 impl Consumer {
     /// A client answers a delivery. It is told when that lasts, if it gave a subject for that.
-    pub fn handle_ack(&mut self, ctx: &mut Context<'_>, ack: &AckTokens, reply: Option<&Bytes>, body: &[u8]) {
+    pub fn handle_ack(&mut self, ctx: &mut Context<'_>, ack: &Acknowledgement<'_>) {
+        let Acknowledgement { tokens, reply, body, .. } = *ack;
         if self.lead.is_none() || matches!(self.settings.ack, AckPolicy::None | AckPolicy::FlowControl) {
             return;
         }
-        let sequence = ack.stream_sequence;
+        let sequence = tokens.stream_sequence;
         if sequence > self.state.delivered.stream || self.state.parked.contains(&sequence) {
             return;
         }
         let now = ctx.outside.now();
-        let delivery = Delivery { stream: sequence, consumer: ack.consumer_sequence, count: ack.deliveries };
+        let delivery =
+            Delivery { stream: sequence, consumer: tokens.consumer_sequence, count: tokens.deliveries };
         self.touch(now);
         match Verb::parse(body) {
             Verb::Ack => self.acknowledge(ctx, delivery, now),
@@ -348,12 +382,17 @@ mod tests {
     #[test]
     fn both_forms_of_acknowledgement_subjects_are_read() {
         let tokens = AckTokens { deliveries: 2, stream_sequence: 33, consumer_sequence: 44 };
-        let expected = Some(AckSubject { stream: "S", consumer: "c", tokens });
+        let expected = Some(AckSubject { stream: "S", consumer: "c", tokens: Some(tokens) });
         assert_eq!(AckSubject::parse(b"$JS.ACK.S.c.2.33.44.1796206330860469954.0"), expected);
         assert_eq!(AckSubject::parse(b"$JS.ACK._.abcdefgh.S.c.2.33.44.55.0"), expected);
         assert_eq!(AckSubject::parse(b"$JS.ACK.hub.abcdefgh.S.c.2.33.44.55.0.more"), expected);
         assert_eq!(AckSubject::parse(b"$JS.ACK.S.c.1.9.9"), None);
-        assert_eq!(AckSubject::parse(b"$JS.ACK.S.c.1.x.9.0.0"), None);
+        let unreadable = Some(AckSubject { stream: "S", consumer: "c", tokens: None });
+        for subject in ["1.x.9.0.0", "1..9.0.0", "1.+2.9.0.0", "1.18446744073709551616.9.0.0"] {
+            let subject = format!("$JS.ACK.S.c.{subject}");
+            assert_eq!(AckSubject::parse(subject.as_bytes()), unreadable, "{subject}");
+        }
+        assert_eq!(AckSubject::parse(b"$JS.ACK.S.c.1.9.9.0.0.0"), None);
     }
 
     #[test]

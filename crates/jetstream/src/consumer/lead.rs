@@ -153,18 +153,8 @@ pub(super) fn send_status(ctx: &mut Context<'_>, subject: Bytes, headers: impl I
 }
 
 /// Writes a number in decimal digits.
-pub(super) fn put_decimal(out: &mut BytesMut, mut value: u64) {
-    let mut digits = [0u8; 20];
-    let mut start = digits.len();
-    loop {
-        start -= 1;
-        digits[start] = b'0' + (value % 10) as u8;
-        value /= 10;
-        if value == 0 {
-            break;
-        }
-    }
-    out.put_slice(&digits[start..]);
+pub(super) fn put_decimal(out: &mut BytesMut, value: u64) {
+    out.put_slice(itoa::Buffer::new().format(value).as_bytes());
 }
 
 impl Consumer {

@@ -34,7 +34,7 @@ use bytes::BytesMut;
 use store::Timestamp;
 use store::stream::{Error as StoreError, Filter, StreamStore};
 
-pub use ack::{AckSubject, AckTokens, FlowControlSubject};
+pub use ack::{AckSubject, AckTokens, Acknowledgement, FlowControlSubject};
 pub use codec::StateError;
 pub use command::CommandError;
 pub use document::DocumentError;

@@ -375,7 +375,7 @@ impl Stream {
                 let updated = consumers.update(&mut ctx, *id, |consumer, ctx| consumer.update(ctx, config));
                 if let Some(consumer) = consumers.get(*id) {
                     let config = Arc::clone(consumer.config());
-                    ctx.effects.push(Effect::ConsumerAdded(consumer.name().into(), config));
+                    ctx.effects.push(Effect::ConsumerAdded(consumer.name().into(), *id, config));
                 }
                 if let Some((result, before)) = updated {
                     result?;

@@ -104,7 +104,7 @@ impl Consumers {
 
     /// Adds a new consumer; with `lead` it begins to work.
     pub(crate) fn insert(&mut self, ctx: &mut Context<'_>, id: u64, consumer: Consumer, lead: bool) {
-        ctx.effects.push(Effect::ConsumerAdded(consumer.name().into(), Arc::clone(consumer.config())));
+        ctx.effects.push(Effect::ConsumerAdded(consumer.name().into(), id, Arc::clone(consumer.config())));
         self.insert_restored(id, consumer);
         if lead {
             self.call(ctx, id, |consumer, ctx| {

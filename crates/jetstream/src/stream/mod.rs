@@ -248,6 +248,11 @@ impl Stream {
         self.consumers.find(name).and_then(|id| self.consumers.get(id))
     }
 
+    /// Number of the consumer of that name. Its acknowledgements come under it.
+    pub fn consumer_number(&self, name: &str) -> Option<u64> {
+        self.consumers.find(name)
+    }
+
     pub(crate) fn replicas(&self) -> usize {
         usize::try_from(self.facts.config.num_replicas).unwrap_or(1).max(1)
     }

@@ -9,7 +9,7 @@ use super::flight::Flight;
 use super::ingest::DEFERRED_MAX;
 use super::{Deferred, Incoming, Stream, direct};
 use crate::command::Command;
-use crate::consumer::{AckSubject, FlowControlSubject};
+use crate::consumer::{Acknowledgement, FlowControlSubject};
 use crate::effect::{Effect, Effects};
 use crate::outside::Outside;
 use crate::request::{Request, Response, Token};
@@ -247,14 +247,14 @@ impl Stream {
     }
 
     /// A client answers a delivery.
-    pub fn handle_ack(&mut self, outside: &mut dyn Outside, effects: &mut Effects, ack: Incoming<'_>) {
-        let Some(subject) = AckSubject::parse(ack.subject) else { return };
+    pub fn handle_ack(
+        &mut self,
+        outside: &mut dyn Outside,
+        effects: &mut Effects,
+        ack: &Acknowledgement<'_>,
+    ) {
         let (consumers, mut ctx) = self.split(outside, effects);
-        if let Some(id) = consumers.find(subject.consumer) {
-            consumers.call(&mut ctx, id, |consumer, ctx| {
-                consumer.handle_ack(ctx, &subject.tokens, ack.reply, ack.payload);
-            });
-        }
+        consumers.call(&mut ctx, ack.consumer, |consumer, ctx| consumer.handle_ack(ctx, ack));
     }
 
     /// A client answers a flow control request.

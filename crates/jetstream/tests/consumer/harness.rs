@@ -7,7 +7,7 @@ use std::time::Duration;
 use api::jetstream::consumer::ConsumerConfig;
 use api::jetstream::stream::{Retention, StreamConfig};
 use bytes::{Bytes, BytesMut};
-use jetstream::consumer::{AckSubject, Applied, Budget, Consumer, Context, RemoveReason};
+use jetstream::consumer::{AckSubject, Acknowledgement, Applied, Budget, Consumer, Context, RemoveReason};
 use jetstream::effect::{Deliver, Effect, Effects};
 use jetstream::limits::Limits;
 use jetstream::outside::Outside;
@@ -295,9 +295,10 @@ impl Harness {
     }
 
     pub(crate) fn ack(&mut self, subject: &[u8], body: &[u8], reply: Option<&str>) {
-        let ack = AckSubject::parse(subject).unwrap();
+        let tokens = AckSubject::parse(subject).unwrap().tokens.unwrap();
         let reply = reply.map(|reply| Bytes::copy_from_slice(reply.as_bytes()));
-        self.with(|consumer, ctx| consumer.handle_ack(ctx, &ack.tokens, reply.as_ref(), body));
+        let ack = Acknowledgement { consumer: 0, tokens, reply: reply.as_ref(), body };
+        self.with(|consumer, ctx| consumer.handle_ack(ctx, &ack));
     }
 
     pub(crate) fn effects(&mut self) -> Vec<Effect> {

@@ -135,7 +135,7 @@ impl Run {
         };
         let waits = [1, 2].map(wait);
         for deliver in self.harness.deliveries() {
-            let tokens = AckSubject::parse(&deliver.reply).unwrap().tokens;
+            let tokens = AckSubject::parse(&deliver.reply).unwrap().tokens.unwrap();
             let (sequence, seed) = (tokens.stream_sequence, self.seed);
             assert!(!self.model.done.contains(&sequence), "{sequence} came back, seed {seed}");
             assert!(self.filter.matches(&deliver.subject), "{sequence} was not asked for, seed {seed}");

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use api::jetstream::stream::StreamConfig;
 use bytes::Bytes;
-use jetstream::consumer::Budget;
+use jetstream::consumer::{AckSubject, Acknowledgement, Budget};
 use jetstream::effect::{Effect, Effects};
 use jetstream::limits::Limits;
 use jetstream::stream::facts::Identity;
@@ -139,6 +139,16 @@ impl Bench {
             payload,
         };
         self.stream.handle_publish(&mut self.world, &mut self.effects, publish);
+    }
+
+    /// A client answers a delivery, whose acknowledgement subject this is.
+    pub(crate) fn ack(&mut self, subject: &[u8], reply: Option<&Bytes>, body: &[u8]) {
+        let Some(AckSubject { consumer, tokens: Some(tokens), .. }) = AckSubject::parse(subject) else {
+            return;
+        };
+        let Some(consumer) = self.stream.consumer_number(consumer) else { return };
+        let ack = Acknowledgement { consumer, tokens, reply, body };
+        self.stream.handle_ack(&mut self.world, &mut self.effects, &ack);
     }
 
     pub(crate) fn request(&mut self, request: Request) {

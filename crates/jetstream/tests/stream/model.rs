@@ -82,8 +82,7 @@ fn consumer_work(bench: &mut Bench, random: &mut Random, unacked: &mut Vec<Bytes
         _ => {
             let Some(subject) = unacked.pop() else { return };
             let body: &[u8] = if random.below(5) == 0 { b"-NAK" } else { b"+ACK" };
-            let ack = Incoming { subject: &subject, reply: None, headers: b"", payload: body };
-            bench.stream.handle_ack(&mut bench.world, &mut bench.effects, ack);
+            bench.ack(&subject, None, body);
         }
     }
 }

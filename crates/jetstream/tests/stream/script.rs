@@ -73,7 +73,7 @@ fn show(out: &mut String, effect: &Effect) {
         Effect::Reply(_, Err(error)) => {
             let _ = writeln!(out, "error {} {} {}", error.code, error.err_code, error.description);
         }
-        Effect::ConsumerAdded(name, _) => {
+        Effect::ConsumerAdded(name, ..) => {
             let _ = writeln!(out, "added {name}");
         }
         other => {
@@ -173,13 +173,7 @@ impl Run {
             "ack" => {
                 let (subject, body) = rest.split_once(' ').unwrap_or((rest, ""));
                 let reply = Bytes::from_static(b"a");
-                let ack = Incoming {
-                    subject: subject.as_bytes(),
-                    reply: Some(&reply),
-                    headers: b"",
-                    payload: body.as_bytes(),
-                };
-                bench.stream.handle_ack(&mut bench.world, &mut bench.effects, ack);
+                bench.ack(subject.as_bytes(), Some(&reply), body.as_bytes());
             }
             "pass" => effects = bench.pass(rest.parse::<i64>().expect("ms") * 1_000_000),
             "hold" => bench.holding = true,

@@ -148,7 +148,7 @@ impl Run {
     fn delivered(&mut self, group: u64, deliver: &Deliver) {
         let Some(history) = self.history.streams.get_mut(&group) else { return };
         let Some(ack) = AckSubject::parse(&deliver.reply) else { return };
-        let sequence = ack.tokens.stream_sequence;
+        let Some(sequence) = ack.tokens.map(|tokens| tokens.stream_sequence) else { return };
         let wrong = history.check_message(sequence, &deliver.subject, &deliver.payload);
         let is_tainted = history.is_tainted;
         let known = history.consumers.entry(ack.consumer.to_owned()).or_insert_with(ConsumerHistory::never);

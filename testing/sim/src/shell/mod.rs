@@ -17,6 +17,7 @@ use std::sync::Arc;
 use api::ApiError;
 use api::jetstream::stream::StreamConfig;
 use bytes::Bytes;
+use jetstream::consumer::{AckSubject, Acknowledgement};
 use jetstream::effect::Deliver;
 use jetstream::stream::Incoming;
 use jetstream::{Publish, Request, Response, Stream, Token};
@@ -249,8 +250,12 @@ impl Server {
                 payload: Bytes::new(),
             });
         }
-        let ack = Incoming { subject, reply, headers: b"", payload: body };
-        hosted.stream.handle_ack(&mut self.world, &mut hosted.effects, ack);
+        let Some(AckSubject { consumer, tokens: Some(tokens), .. }) = AckSubject::parse(subject) else {
+            return;
+        };
+        let Some(consumer) = hosted.stream.consumer_number(consumer) else { return };
+        let ack = Acknowledgement { consumer, tokens, reply, body };
+        hosted.stream.handle_ack(&mut self.world, &mut hosted.effects, &ack);
         self.touched.insert(group);
     }
 
