@@ -109,6 +109,8 @@ pub struct Effects {
     pub proposal: BytesMut,
     /// The rest.
     pub queue: VecDeque<Effect>,
+    /// Somebody waits for a command to last. Unless this is set, what consumers know of their messages may wait for company on its way to the log.
+    pub awaited: bool,
 }
 
 impl Effects {

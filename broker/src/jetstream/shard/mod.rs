@@ -16,7 +16,7 @@ mod settle;
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::sync::mpsc::SyncSender;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use hashbrown::HashMap;
@@ -41,6 +41,11 @@ const UNSYNCED_BYTES_MAX: u64 = 64 << 20;
 
 /// A part of the log that was asked for, by group and ticket.
 pub type Persisted = (GroupId, Ticket);
+
+/// What nobody waits for may wait so long for company on its way to the log: one sync then does for many acknowledgements of messages.
+const COMPANY_WITHIN: Duration = Duration::from_millis(2);
+/// Unless it is more than this.
+const LONELY_BYTES_MAX: u64 = 1 << 20;
 
 /// A turn with more inputs than this leaves the log to its thread: there is work to do meanwhile.
 const IN_PLACE_INPUTS: usize = 8;
@@ -74,14 +79,14 @@ pub enum Input {
         /// Group of the stream.
         group: u64,
         /// The acknowledgement.
-        message: Inbound,
+        ack: Ack,
     },
     /// An answer to a flow control request.
     FlowControl {
         /// Group of the stream.
         group: u64,
         /// The answer.
-        ack: Ack,
+        message: Inbound,
     },
     /// `DIRECT.GET`.
     DirectGet {
@@ -183,12 +188,12 @@ impl Input {
             | Self::FlowControl { message, .. }
             | Self::DirectGet { message, .. }
             | Self::Sourced { message, .. } => message.size(),
+            Self::Ack { ack, .. } => ack.size(),
             _ => 0,
         }
     }
 }
 
-            Self::Ack { ack, .. } => ack.size(),
 /// A shard's state; lives on its thread.
 pub struct Shard {
     pub(super) number: usize,
@@ -208,6 +213,10 @@ pub struct Shard {
     /// For the log thread at the end of the turn.
     pub(super) records: Vec<Record>,
     pub(super) record_bytes: u64,
+    /// Somebody waits for them to last.
+    pub(super) awaited: bool,
+    /// When they go to the log anyway.
+    pub(super) records_due: Option<Timestamp>,
     pub(super) persisted: Vec<Persisted>,
     pub(super) unsynced_bytes: u64,
     /// This turn is so small that the shard may as well write the log itself.
@@ -233,6 +242,8 @@ impl Shard {
             deadlines: BTreeSet::new(),
             records: Vec::new(),
             record_bytes: 0,
+            awaited: false,
+            records_due: None,
             persisted: Vec::new(),
             unsynced_bytes: 0,
             small_turn: false,
@@ -278,7 +289,7 @@ impl Shard {
             return Some(clock::now());
         }
         let hosted = self.deadlines.first().map(|(at, _)| *at);
-        let at = hosted.into_iter().chain(self.shared.next_age()).min()?;
+        let at = hosted.into_iter().chain(self.shared.next_age()).chain(self.records_due).min()?;
         Some(clock::now() + at.saturating_since(self.now))
     }
 
@@ -306,11 +317,23 @@ impl Shard {
         }
     }
 
-    /// Has written what is to be written: by the log thread, or at once if nothing else is to be done meanwhile. True if it is on stable storage.
-    fn send_records(&mut self) -> bool {
-        if self.records.is_empty() {
+    /// Nobody waits for what is to be written, and it is not time yet.
+    fn may_wait(&mut self) -> bool {
+        if self.awaited || self.stopping || self.record_bytes > LONELY_BYTES_MAX {
             return false;
         }
+        let now = self.now;
+        now < *self.records_due.get_or_insert_with(|| now.saturating_add(COMPANY_WITHIN))
+    }
+
+    /// Has written what is to be written: by the log thread, or at once if somebody waits and nothing else is to be done meanwhile. True if it is
+    /// on stable storage.
+    fn send_records(&mut self) -> bool {
+        if self.records.is_empty() || self.may_wait() {
+            return false;
+        }
+        self.records_due = None;
+        let awaited = std::mem::take(&mut self.awaited);
         let batch = Batch {
             shard: self.number,
             records: std::mem::take(&mut self.records),
@@ -318,7 +341,7 @@ impl Shard {
             bytes: std::mem::take(&mut self.record_bytes),
         };
         let log = &self.shared.log;
-        let in_place = self.small_turn && self.unfinished.is_empty() && self.inbox.is_empty();
+        let in_place = awaited && self.small_turn && self.unfinished.is_empty() && self.inbox.is_empty();
         let Some(claim) = in_place.then(|| log.claim()).flatten() else {
             self.unsynced_bytes += batch.bytes;
             log.write(batch);

@@ -53,6 +53,7 @@ impl Shard {
             if more {
                 self.unfinished.push(group);
             }
+            self.awaited |= std::mem::take(&mut hosted.effects.awaited);
         }
         if hosted.failed.is_some() {
             // What would have to be written is not, so whoever waits for it is not answered.
@@ -178,6 +179,8 @@ impl Shard {
         if self.log_failed.is_some() {
             return;
         }
+        // The catalogue, and what makes a stream begin.
+        self.awaited |= hosted.as_ref().is_none_or(|hosted| !hosted.leads);
         let mut bytes = 0;
         if let Some(HardState { term, vote, commit }) = hard_state {
             let state = store::wal::HardState { term, vote: vote.map_or(0, |peer| peer.0), commit };

@@ -195,3 +195,9 @@ impl Consumer {
         true
     }
 }
+
+    /// Whether a client waits for the newest command to last.
+    pub fn is_awaited(&self) -> bool {
+        let newest = self.lead.as_ref().and_then(|lead| lead.in_flight.back());
+        newest.is_some_and(|replies| !replies.is_empty())
+    }

@@ -347,8 +347,9 @@ impl Consumers {
         !self.ready.is_empty()
     }
 
-    /// Appends what consumers have to propose to an entry, and calls `proposed` for each command.
-    pub(crate) fn take_commands(&mut self, out: &mut BytesMut, mut proposed: impl FnMut()) {
+    /// Appends what consumers have to propose to an entry, and calls `proposed` for each command. True if a client waits for any to last.
+    pub(crate) fn take_commands(&mut self, out: &mut BytesMut, mut proposed: impl FnMut()) -> bool {
+        let mut awaited = false;
         while let Some(id) = self.touched.pop_first() {
             let Some(slot) = self.slots.get_mut(&id) else { continue };
             if encode_consumer(id, out, |out| slot.consumer.take_command(out)) {
@@ -411,3 +412,5 @@ impl Consumers {
         names
     }
 }
+            awaited |= slot.consumer.is_awaited();
+        awaited

@@ -156,6 +156,12 @@ impl Flights {
         self.queue.len() > self.states + self.requests
     }
 
+    /// Is there anything but what consumers know of their messages? Somebody waits for it.
+    #[inline]
+    pub(crate) fn is_awaited(&self) -> bool {
+        self.queue.len() > self.states
+    }
+
     /// Requests that wait for commands before them.
     pub(crate) fn requests(&self) -> usize {
         self.requests

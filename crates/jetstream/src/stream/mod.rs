@@ -38,7 +38,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-use api::jetstream::stream::StreamConfig;
+use api::jetstream::stream::{Retention, StreamConfig};
 use store::stream::{Error as StoreError, State, StreamStore};
 use store::{Timestamp, stream};
 
@@ -378,13 +378,17 @@ impl Stream {
         let (consumers, mut ctx) = self.split(outside, effects);
         let more = consumers.deliver(&mut ctx, budget);
         self.propose_states(effects);
+        // Where acknowledgements remove messages, somebody may wait for the room.
+        let removes = self.facts.config.retention != Retention::Limits && !self.flights.is_empty();
+        effects.awaited |= removes || self.flights.is_awaited();
         more || more_direct
     }
 
     /// Proposes what consumers did.
     fn propose_states(&mut self, effects: &mut Effects) {
         let flights = &mut self.flights;
-        self.consumers.take_commands(&mut effects.proposal, || flights.push(flight::Flight::Consumer));
+        let proposed = || flights.push(flight::Flight::Consumer);
+        effects.awaited |= self.consumers.take_commands(&mut effects.proposal, proposed);
     }
 
     /// Messages that could not be read back are lost, and that is told.

@@ -1,0 +1,74 @@
+//! Consumers as the shell sees them through their stream: what has to be written soon, and what stays of those that are gone.
+
+use api::jetstream::consumer::ConsumerAction;
+use bytes::Bytes;
+use jetstream::Request;
+use jetstream::effect::Effect;
+
+use crate::harness::Bench;
+
+fn bench(stream: &str) -> Bench {
+    let mut bench = Bench::new(serde_json::from_str(stream).unwrap());
+    bench.settle();
+    bench
+}
+
+fn create(bench: &mut Bench, config: &str) {
+    let config = serde_json::from_str(config).unwrap();
+    bench.request(Request::CreateConsumer { config, action: ConsumerAction::default(), pedantic: false });
+    bench.settle();
+}
+
+/// Two messages that a pushing consumer has delivered; their acknowledgement subjects.
+fn delivered(bench: &mut Bench) -> [Bytes; 2] {
+    create(bench, r#"{"durable_name":"c","ack_policy":"explicit","deliver_subject":"p"}"#);
+    bench.publish("s", Bytes::new(), Bytes::from_static(b"x"), None);
+    bench.publish("s", Bytes::new(), Bytes::from_static(b"y"), None);
+    let effects = bench.settle();
+    let replies = effects.into_iter().filter_map(|effect| match effect {
+        Effect::Deliver(deliver) => Some(deliver.reply),
+        _ => None,
+    });
+    <[Bytes; 2]>::try_from(replies.collect::<Vec<_>>()).unwrap()
+}
+
+#[test]
+fn only_what_somebody_waits_for_has_to_be_written_soon() {
+    let mut limits = bench(r#"{"name":"S","subjects":["s"],"storage":"file","num_replicas":1}"#);
+    let [first, second] = delivered(&mut limits);
+    let mut awaited = |act: &dyn Fn(&mut Bench)| {
+        limits.effects.awaited = false;
+        act(&mut limits);
+        limits.settle();
+        limits.effects.awaited
+    };
+    assert!(!awaited(&|bench| bench.ack(&first, None, b"")));
+    assert!(!awaited(&|bench| bench.ack(&second, None, b"-NAK")));
+    assert!(awaited(&|bench| bench.ack(&second, Some(&Bytes::from_static(b"r")), b"+ACK")));
+    assert!(awaited(&|bench| bench.publish("s", Bytes::new(), Bytes::new(), Some("r"))));
+    assert!(awaited(&|bench| bench.request(Request::DeleteConsumer { consumer: "c".into() })));
+}
+
+#[test]
+fn a_confirmation_waits_for_a_command_before_it_which_is_awaited_then() {
+    let mut limits = bench(r#"{"name":"S","subjects":["s"],"storage":"file","num_replicas":1}"#);
+    let [first, _] = delivered(&mut limits);
+    (limits.holding, limits.effects.awaited) = (true, false);
+    limits.ack(&first, None, b"");
+    limits.settle();
+    assert!(!limits.effects.awaited);
+    limits.ack(&first, Some(&Bytes::from_static(b"r")), b"");
+    limits.settle();
+    assert!(limits.effects.awaited);
+}
+
+#[test]
+fn where_acknowledgements_make_room_they_are_written_soon() {
+    let mut queue =
+        bench(r#"{"name":"S","subjects":["s"],"storage":"file","num_replicas":1,"retention":"workqueue"}"#);
+    let [first, _] = delivered(&mut queue);
+    queue.effects.awaited = false;
+    queue.ack(&first, None, b"");
+    queue.settle();
+    assert!(queue.effects.awaited);
+}
