@@ -168,6 +168,11 @@ impl Consumer {
         self.config.mem_storage
     }
 
+    /// Whether it holds any message that it has delivered, passed over or chosen.
+    pub fn is_holding(&self) -> bool {
+        self.state.is_holding()
+    }
+
     /// Whether the state changed since `clear_dirty`.
     pub fn is_dirty(&self) -> bool {
         self.dirty
@@ -194,10 +199,10 @@ impl Consumer {
         lead.in_flight.push_back(replies);
         true
     }
-}
 
     /// Whether a client waits for the newest command to last.
     pub fn is_awaited(&self) -> bool {
         let newest = self.lead.as_ref().and_then(|lead| lead.in_flight.back());
         newest.is_some_and(|replies| !replies.is_empty())
     }
+}

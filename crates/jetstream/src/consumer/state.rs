@@ -210,6 +210,13 @@ impl State {
         floor
     }
 
+    /// Whether any message is known beside those that come next.
+    pub(super) fn is_holding(&self) -> bool {
+        let Self { pending, exhausted, parked, unapplied, chosen, .. } = self;
+        let open = [pending.is_empty(), exhausted.is_empty(), parked.is_empty(), unapplied.is_empty()];
+        open.contains(&false) || chosen.is_some()
+    }
+
     /// The message left the stream.
     pub(super) fn remove(&mut self, sequence: u64) -> Option<Pending> {
         self.unapplied.remove(&sequence);

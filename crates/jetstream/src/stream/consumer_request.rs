@@ -52,6 +52,10 @@ impl Known for Present<'_> {
         self.consumers.iter().for_each(|consumer| function(consumer.name(), consumer.config()));
     }
 
+    fn count(&self) -> i64 {
+        self.consumers.limited() as i64
+    }
+
     fn has_interest(&self, subject: &str) -> bool {
         self.outside.has_interest(subject.as_bytes())
     }

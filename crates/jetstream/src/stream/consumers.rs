@@ -26,6 +26,8 @@ struct Slot {
     timeout: Option<Timestamp>,
     /// Its deletion is proposed.
     deleting: bool,
+    /// A checkpoint has it.
+    saved: bool,
 }
 
 /// All consumers of a stream.
@@ -33,10 +35,17 @@ struct Slot {
 pub(crate) struct Consumers {
     slots: BTreeMap<u64, Slot>,
     names: HashMap<Arc<str>, u64>,
+    /// How many of them people do not see, and how many count in no limit.
+    hidden: usize,
+    internal: usize,
     next_id: u64,
     filtered: Sublist<u64>,
     /// Consumers that are asked one by one.
-    others: Vec<u64>,
+    others: BTreeSet<u64>,
+    /// Those that may hold messages of an older filter.
+    straying: BTreeSet<u64>,
+    /// Deliver subjects of those that push, with the consumer's number.
+    pushing: BTreeSet<(Box<[u8]>, u64)>,
     /// May deliver.
     ready: BTreeSet<u64>,
     /// The first to deliver in the next turn.
@@ -44,8 +53,14 @@ pub(crate) struct Consumers {
     /// May have a command to propose.
     touched: BTreeSet<u64>,
     timeouts: BTreeSet<(Timestamp, u64)>,
-    /// Names of consumers deleted since the last checkpoint.
+    /// Names of consumers of the last checkpoint that were deleted since.
     deleted: Vec<Box<str>>,
+}
+
+/// What stands in `pushing` for a consumer.
+fn pushed(id: u64, consumer: &Consumer) -> Option<(Box<[u8]>, u64)> {
+    let config = consumer.config();
+    (!config.is_pull()).then(|| (config.deliver_subject.as_bytes().into(), id))
 }
 
 /// Collects numbers of consumers.
@@ -96,16 +111,29 @@ impl Consumers {
 
     /// Adds a consumer from a checkpoint.
     pub(crate) fn insert_restored(&mut self, id: u64, consumer: Consumer) {
+        // What it has delivered may have come under another filter, which the checkpoint does not tell.
+        if consumer.is_holding() {
+            self.straying.insert(id);
+        }
+        self.insert_slot(id, Slot { consumer, timeout: None, deleting: false, saved: true });
+    }
+
+    fn insert_slot(&mut self, id: u64, slot: Slot) {
+        let consumer = &slot.consumer;
         self.next_id = self.next_id.max(id + 1);
         self.index(id, consumer.filter());
+        self.pushing.extend(pushed(id, consumer));
         self.names.insert(consumer.name().into(), id);
-        self.slots.insert(id, Slot { consumer, timeout: None, deleting: false });
+        // Neither can be changed of a consumer that is there.
+        self.hidden += usize::from(consumer.config().direct);
+        self.internal += usize::from(consumer.config().is_internal());
+        self.slots.insert(id, slot);
     }
 
     /// Adds a new consumer; with `lead` it begins to work.
     pub(crate) fn insert(&mut self, ctx: &mut Context<'_>, id: u64, consumer: Consumer, lead: bool) {
         ctx.effects.push(Effect::ConsumerAdded(consumer.name().into(), id, Arc::clone(consumer.config())));
-        self.insert_restored(id, consumer);
+        self.insert_slot(id, Slot { consumer, timeout: None, deleting: false, saved: false });
         if lead {
             self.call(ctx, id, |consumer, ctx| {
                 consumer.lead(ctx);
@@ -122,30 +150,43 @@ impl Consumers {
             slot.consumer.advise_action(ctx, Action::Delete);
         }
         self.names.remove(slot.consumer.name());
+        self.hidden -= usize::from(slot.consumer.config().direct);
+        self.internal -= usize::from(slot.consumer.config().is_internal());
         self.unindex(id, slot.consumer.filter());
+        if let Some(pushed) = pushed(id, &slot.consumer) {
+            self.pushing.remove(&pushed);
+        }
+        self.straying.remove(&id);
         self.ready.remove(&id);
         self.touched.remove(&id);
         if let Some(timeout) = slot.timeout {
             self.timeouts.remove(&(timeout, id));
         }
         ctx.effects.push(Effect::ConsumerRemoved(slot.consumer.name().into()));
-        self.deleted.push(slot.consumer.name().into());
+        // What no checkpoint has need not be taken out of one: short-lived consumers leave nothing behind.
+        if slot.saved {
+            self.deleted.push(slot.consumer.name().into());
+        }
         Some(slot.consumer)
     }
 
     fn index(&mut self, id: u64, filter: &Filter) {
-        let Filter::Any(patterns) = filter else { return self.others.push(id) };
+        let Filter::Any(patterns) = filter else {
+            self.others.insert(id);
+            return;
+        };
         for pattern in patterns {
             if self.filtered.insert(pattern, None, id).is_err() {
                 // What the trie cannot hold is matched one by one.
                 self.unindex(id, filter);
-                return self.others.push(id);
+                self.others.insert(id);
+                return;
             }
         }
     }
 
     fn unindex(&mut self, id: u64, filter: &Filter) {
-        self.others.retain(|other| *other != id);
+        self.others.remove(&id);
         if let Filter::Any(patterns) = filter {
             for pattern in patterns {
                 self.filtered.remove(pattern, None, |other| *other == id);
@@ -183,19 +224,27 @@ impl Consumers {
         self.timeouts.insert((timeout, id));
     }
 
-    /// Replaces the filter in the index when a configuration changed.
+    /// Replaces filter and deliver subject in the indexes when a configuration changed.
     pub(crate) fn update<R>(
         &mut self,
         ctx: &mut Context<'_>,
         id: u64,
         f: impl FnOnce(&mut Consumer, &mut Context<'_>) -> R,
     ) -> Option<(R, Filter)> {
-        let before = self.get(id)?.filter().clone();
+        let indexed = |consumer: &Consumer| (consumer.filter().clone(), pushed(id, consumer));
+        let (before, pushed_before) = self.get(id).map(indexed)?;
         let result = self.call(ctx, id, f)?;
-        let after = self.get(id)?.filter().clone();
+        let (after, pushed) = self.get(id).map(indexed)?;
         if before != after {
             self.unindex(id, &before);
             self.index(id, &after);
+            self.straying.insert(id);
+        }
+        if pushed_before != pushed {
+            if let Some(before) = pushed_before {
+                self.pushing.remove(&before);
+            }
+            self.pushing.extend(pushed);
         }
         Some((result, before))
     }
@@ -240,14 +289,27 @@ impl Consumers {
         }
     }
 
-    /// A message left the store. Consumers with another filter may have had it under an older one, so all hear of it.
+    /// A message left the store: those hear of it that want its subject, and those that may have had it under an older filter.
     pub(crate) fn removed(&mut self, ctx: &mut Context<'_>, removed: &Removed, reason: RemoveReason) {
-        for (id, slot) in &mut self.slots {
+        if self.slots.is_empty() {
+            return;
+        }
+        let mut ids = self.wanting(&removed.subject);
+        if !self.straying.is_empty() {
+            ids.extend(&self.straying);
+            ids.sort_unstable();
+            ids.dedup();
+        }
+        for id in ids {
+            let Some(slot) = self.slots.get_mut(&id) else { continue };
             slot.consumer.handle_removed(ctx, removed, reason);
             if slot.consumer.is_ready() {
-                self.ready.insert(*id);
+                self.ready.insert(id);
             }
-            self.touched.insert(*id);
+            if !slot.consumer.is_holding() {
+                self.straying.remove(&id);
+            }
+            self.touched.insert(id);
         }
     }
 
@@ -355,7 +417,9 @@ impl Consumers {
             if encode_consumer(id, out, |out| slot.consumer.take_command(out)) {
                 proposed();
             }
+            awaited |= slot.consumer.is_awaited();
         }
+        awaited
     }
 
     /// Consumers that nobody uses any more, each told once.
@@ -383,24 +447,31 @@ impl Consumers {
             if slot.consumer.is_dirty() && !slot.consumer.is_volatile() {
                 saved(*id, &slot.consumer);
                 slot.consumer.clear_dirty();
+                slot.saved = true;
             }
         }
     }
 
-    /// Names of consumers deleted since the last checkpoint.
+    /// Names of consumers of the last checkpoint that were deleted since.
     pub(crate) fn take_deleted(&mut self) -> Vec<Box<str>> {
         std::mem::take(&mut self.deleted)
     }
 
     /// Consumers that push to this subject.
     pub(crate) fn delivering_to(&self, subject: &[u8]) -> Vec<u64> {
-        let pushes = |slot: &Slot| slot.consumer.config().deliver_subject.as_bytes() == subject;
-        self.slots.iter().filter(|(_, slot)| pushes(slot)).map(|(id, _)| *id).collect()
+        let first = (Box::from(subject), 0);
+        let here = self.pushing.range(first..).take_while(|(pushed, _)| **pushed == *subject);
+        here.map(|(_, id)| *id).collect()
     }
 
     /// How many are shown: those of mirrors and sources of other streams are not.
     pub(crate) fn shown(&self) -> usize {
-        self.iter().filter(|consumer| !consumer.config().direct).count()
+        self.slots.len() - self.hidden
+    }
+
+    /// How many count in limits: those of mirrors and sources do not.
+    pub(crate) fn limited(&self) -> usize {
+        self.slots.len() - self.internal
     }
 
     /// Names of those that are shown, sorted.
@@ -412,5 +483,3 @@ impl Consumers {
         names
     }
 }
-            awaited |= slot.consumer.is_awaited();
-        awaited

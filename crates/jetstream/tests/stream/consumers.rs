@@ -72,3 +72,49 @@ fn where_acknowledgements_make_room_they_are_written_soon() {
     queue.settle();
     assert!(queue.effects.awaited);
 }
+
+#[test]
+fn a_consumer_that_a_checkpoint_has_is_gone_after_the_next_one_if_it_was_deleted() {
+    let mut bench = bench(r#"{"name":"S","subjects":["s"],"storage":"file","num_replicas":1}"#);
+    create(&mut bench, r#"{"durable_name":"saved","ack_policy":"explicit"}"#);
+    create(&mut bench, r#"{"durable_name":"kept","ack_policy":"explicit"}"#);
+    bench.checkpoint();
+    create(&mut bench, r#"{"durable_name":"brief","ack_policy":"explicit"}"#);
+    for name in ["saved", "brief"] {
+        bench.request(Request::DeleteConsumer { consumer: name.into() });
+        bench.settle();
+    }
+    bench.checkpoint();
+    bench.restart();
+    assert_eq!(bench.stream.consumers().map(|consumer| consumer.name()).collect::<Vec<_>>(), ["kept"]);
+}
+
+#[test]
+fn a_consumer_hears_that_a_message_of_its_older_filter_is_gone() {
+    for restart in [false, true] {
+        let mut bench = bench(r#"{"name":"S","subjects":["s.*"],"storage":"file","num_replicas":1}"#);
+        // So many that those who want a subject are not asked one by one.
+        for number in 0..10 {
+            create(&mut bench, &format!(r#"{{"durable_name":"c{number}","filter_subject":"s.other"}}"#));
+        }
+        let config = |filter| {
+            format!(
+                r#"{{"durable_name":"c","ack_policy":"explicit","deliver_subject":"p","filter_subject":"{filter}"}}"#
+            )
+        };
+        create(&mut bench, &config("s.1"));
+        bench.publish("s.1", Bytes::new(), Bytes::from_static(b"x"), None);
+        bench.settle();
+        create(&mut bench, &config("s.2"));
+        if restart {
+            bench.checkpoint();
+            bench.restart();
+            bench.settle();
+        }
+        let floor = |bench: &Bench| bench.stream.consumer("c").unwrap().ack_floor().stream;
+        assert_eq!(floor(&bench), 0);
+        bench.request(Request::DeleteMessage { sequence: 1, erase: false });
+        bench.settle();
+        assert_eq!(floor(&bench), 1, "restart: {restart}");
+    }
+}

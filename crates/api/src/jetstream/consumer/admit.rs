@@ -21,6 +21,13 @@ pub trait Consumers {
     /// Calls the function with every consumer and its name.
     fn visit(&self, function: &mut dyn FnMut(&str, &ConsumerConfig));
 
+    /// How many count in limits: those of mirrors and sources do not.
+    fn count(&self) -> i64 {
+        let mut count = 0;
+        self.visit(&mut |_, consumer| count += i64::from(!consumer.is_internal()));
+        count
+    }
+
     /// Whether someone listens to a subject in the account.
     fn has_interest(&self, subject: &str) -> bool;
 }
@@ -237,13 +244,6 @@ fn keep_present(config: &mut ConsumerConfig, present: &ConsumerConfig) {
     }
 }
 
-/// Consumers of the stream that count in limits.
-fn count(consumers: &dyn Consumers) -> i64 {
-    let mut count = 0;
-    consumers.visit(&mut |_, consumer| count += i64::from(!consumer.is_internal()));
-    count
-}
-
 fn check_count(stream: StreamView<'_>, limits: &Limits) -> Result<(), ApiError> {
     let mut max = stream.config.max_consumers;
     if max <= 0 || (limits.max_consumers > 0 && limits.max_consumers < max) {
@@ -252,7 +252,7 @@ fn check_count(stream: StreamView<'_>, limits: &Limits) -> Result<(), ApiError> 
     if max <= 0 {
         max = stream.server.default_max_consumers;
     }
-    if max > 0 && count(stream.consumers) >= max {
+    if max > 0 && stream.consumers.count() >= max {
         return Err(ErrorCode::MAXIMUM_CONSUMERS_LIMIT.into());
     }
     Ok(())
@@ -269,7 +269,7 @@ fn check_queue(config: &ConsumerConfig, stream: StreamView<'_>) -> Result<(), Ap
     if config.deliver_policy != DeliverPolicy::All {
         return Err(ErrorCode::CONSUMER_WQ_CONSUMER_NOT_DELIVER_ALL.into());
     }
-    if count(stream.consumers) == 0 {
+    if stream.consumers.count() == 0 {
         return Ok(());
     }
     if config.filters().is_empty() {
