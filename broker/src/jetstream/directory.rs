@@ -3,7 +3,7 @@
 //! The shards own the machines; this is only the way to them. A shard changes its own entries, connections and the API read.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use api::jetstream::consumer::ConsumerConfig;
 use api::jetstream::stream::{Storage, StreamConfig};
@@ -14,7 +14,7 @@ use parking_lot::{Mutex, RwLock};
 
 use super::accounts::ApiInterest;
 use super::inbox::Inbox;
-use super::letters::Announced;
+use super::letters::{Announced, letters_of};
 use super::watch::Watchers;
 use crate::net::sink::{Account, Subscription};
 
@@ -38,7 +38,7 @@ pub struct StreamEntry {
     pub inbox: Arc<Inbox>,
     /// The account it is in.
     pub account: Arc<AccountEntry>,
-    /// Its consumers by name.
+    /// Its consumers by name. They change by [`Self::put_consumer`] and [`Self::drop_consumer`].
     pub consumers: RwLock<HashMap<Box<str>, ConsumerEntry>>,
     /// Configuration in force.
     pub config: ArcSwap<StreamConfig>,
@@ -50,6 +50,31 @@ pub struct StreamEntry {
     pub identity: Box<str>,
     /// It is a mirror that has caught up and answers direct gets for its origin.
     pub answers_for_origin: AtomicBool,
+}
+
+impl StreamEntry {
+    /// There is a consumer of this name now, or it is another one.
+    pub fn put_consumer(&self, name: Box<str>, entry: ConsumerEntry) {
+        let writes = letters_of(&entry.config).is_some();
+        let before = self.consumers.write().insert(name, entry);
+        let wrote = before.is_some_and(|before| letters_of(&before.config).is_some());
+        self.account.count_writers(wrote, writes);
+    }
+
+    /// There is no consumer of this name any more.
+    pub fn drop_consumer(&self, name: &str) {
+        let before = self.consumers.write().remove(name);
+        let wrote = before.is_some_and(|before| letters_of(&before.config).is_some());
+        self.account.count_writers(wrote, false);
+    }
+}
+
+impl Drop for StreamEntry {
+    fn drop(&mut self) {
+        for known in self.consumers.get_mut().values() {
+            self.account.count_writers(letters_of(&known.config).is_some(), false);
+        }
+    }
 }
 
 /// Counters of API requests.
@@ -79,6 +104,8 @@ pub struct AccountEntry {
     pub watchers: Arc<Watchers>,
     /// Its API requests.
     pub api: ApiCounters,
+    /// Consumers that write dead letters, so that who makes a stream need not look for them.
+    letter_writers: AtomicUsize,
     /// Changes that may lead dead letters elsewhere and are not in force.
     pub(super) announced: Announced,
     /// Interest in requests.
@@ -106,10 +133,25 @@ impl AccountEntry {
             limits: ArcSwap::default(),
             watchers,
             api: ApiCounters::default(),
+            letter_writers: AtomicUsize::new(0),
             announced: Announced::default(),
             interest: Mutex::default(),
             enabled: AtomicBool::new(false),
         }
+    }
+
+    /// May a consumer of any stream write dead letters?
+    pub(super) fn has_letter_writers(&self) -> bool {
+        self.letter_writers.load(Ordering::Acquire) > 0
+    }
+
+    /// A consumer did or did not write dead letters, and does or does not now.
+    fn count_writers(&self, wrote: bool, writes: bool) {
+        match (wrote, writes) {
+            (false, true) => self.letter_writers.fetch_add(1, Ordering::AcqRel),
+            (true, false) => self.letter_writers.fetch_sub(1, Ordering::AcqRel),
+            _ => return,
+        };
     }
 
     /// Has the account JetStream now?

@@ -126,6 +126,10 @@ fn close_circle(account: &AccountEntry, changes: &Changes, config: &StreamConfig
     if known.is_some_and(|stream| passes_on_alike(&stream.config.load(), config)) {
         return false;
     }
+    let announced = |(_, change): &(u64, Change)| matches!(change, Change::Consumer { .. });
+    if !account.has_letter_writers() && !changes.changes.iter().any(announced) {
+        return false;
+    }
     let mut letters: BTreeSet<Box<str>> = BTreeSet::new();
     for stream in account.streams.read().values() {
         letters.extend(
@@ -136,10 +140,6 @@ fn close_circle(account: &AccountEntry, changes: &Changes, config: &StreamConfig
         if let Change::Consumer { config, .. } = change {
             letters.extend(letters_of(config).map(Box::from));
         }
-    }
-    // Most accounts have none, and their streams are not listed then.
-    if letters.is_empty() {
-        return false;
     }
     let before = Streams::of(account, changes);
     let after = before.with(config);
@@ -160,7 +160,7 @@ fn passes_on_alike(one: &StreamConfig, other: &StreamConfig) -> bool {
 }
 
 /// Where a consumer's letters go, if it writes any.
-fn letters_of(config: &ConsumerConfig) -> Option<&str> {
+pub(super) fn letters_of(config: &ConsumerConfig) -> Option<&str> {
     let letters = config.dead_letter_subject.as_str();
     (!letters.is_empty() && config.ack_policy == AckPolicy::Explicit).then_some(letters)
 }

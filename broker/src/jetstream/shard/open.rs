@@ -126,11 +126,12 @@ impl Shard {
         self.recovered(group);
         let Some(hosted) = self.hosted.get_mut(&group) else { return };
         let stream = &hosted.stream;
-        let known = stream.consumers().filter_map(|consumer| {
+        for consumer in stream.consumers() {
             let (name, config) = (consumer.name(), Arc::clone(consumer.config()));
-            Some((name.into(), ConsumerEntry { number: stream.consumer_number(name)?, config }))
-        });
-        hosted.entry.consumers.write().extend(known);
+            if let Some(number) = stream.consumer_number(name) {
+                hosted.entry.put_consumer(name.into(), ConsumerEntry { number, config });
+            }
+        }
         hosted.entry.subscribe(&self.shared);
         let config = hosted.entry.config.load_full();
         if *config != **hosted.stream.config() {

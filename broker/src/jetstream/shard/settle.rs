@@ -128,10 +128,10 @@ impl Shard {
                 Effect::CheckpointSoon => self.begin_checkpoint(group),
                 Effect::Damaged(text) => self.report_damage(group, &text),
                 Effect::ConsumerAdded(name, number, config) => {
-                    hosted.entry.consumers.write().insert(name, ConsumerEntry { number, config });
+                    hosted.entry.put_consumer(name, ConsumerEntry { number, config });
                 }
                 Effect::ConsumerRemoved(name) => {
-                    hosted.entry.consumers.write().remove(&name);
+                    hosted.entry.drop_consumer(&name);
                 }
             }
         }
