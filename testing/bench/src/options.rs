@@ -34,8 +34,8 @@ Options:
 Cases: core (publish-16 publish-128 publish-1024 deliver-16 deliver-128 deliver-1024 fan-out-5 request connections
 subscriptions) and jetstream (js-publish-1 js-publish-256 js-publish-4000, the same with -synced, js-memory-4000 js-fetch
 js-ordered js-ordered-pull js-push js-work-queue kv-put-1 kv-put-256 kv-get-1 kv-get-256 kv-watch js-last-per-subject
-js-multi-last js-start js-start-killed js-start-streams js-start-streams-killed js-streams js-consumers js-subjects
-js-interior). Default: all; run leaves out those that restart their server. Stores are in the directory for temporary
+js-multi-last js-start js-start-killed js-start-streams js-start-streams-killed js-streams js-consumers js-ephemeral
+js-subjects js-interior). Default: all; run leaves out those that restart their server. Stores are in the directory for temporary
 files (TMPDIR), which should be on the disk that is meant.
 ";
 

@@ -124,6 +124,10 @@ fn compare_measures_every_case_with_streams() {
         ("js-streams", "rate with many"),
         ("js-consumers", "rate with 1"),
         ("js-consumers", "fetch rate with many"),
+        ("js-streams", "last create CPU each"),
+        ("js-ephemeral", "rate"),
+        ("js-ephemeral", "reap rate"),
+        ("js-ephemeral", "create p99 again"),
         ("js-subjects", "rate"),
         ("js-interior", "delete rate"),
         ("js-interior", "rate"),
@@ -135,6 +139,7 @@ fn compare_measures_every_case_with_streams() {
     for (case, name) in [
         ("js-streams", "RSS per stream"),
         ("js-consumers", "RSS per consumer"),
+        ("js-ephemeral", "RSS that stays of each"),
         ("js-subjects", "RSS per subject"),
     ] {
         figure(&results, case, name);

@@ -85,7 +85,7 @@ pub(crate) const CORE: [(&str, Case); 10] = [
 ];
 
 /// Cases with streams, by name, in the order of the table.
-pub(crate) const JETSTREAM: [(&str, Case); 27] = [
+pub(crate) const JETSTREAM: [(&str, Case); 28] = [
     ("js-publish-1", stored(Storage::File, 1, Setup::JetStream)),
     ("js-publish-256", stored(Storage::File, 256, Setup::JetStream)),
     ("js-publish-4000", stored(Storage::File, 4000, Setup::JetStream)),
@@ -111,6 +111,7 @@ pub(crate) const JETSTREAM: [(&str, Case); 27] = [
     ("js-start-streams-killed", Case::JetStream(JetStream::StartStreams { stop: Stop::Kill })),
     ("js-streams", Case::JetStream(JetStream::Streams)),
     ("js-consumers", Case::JetStream(JetStream::Consumers)),
+    ("js-ephemeral", Case::JetStream(JetStream::Ephemeral)),
     ("js-subjects", Case::JetStream(JetStream::Subjects)),
     ("js-interior", Case::JetStream(JetStream::Interior)),
 ];

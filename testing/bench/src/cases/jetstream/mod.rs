@@ -3,6 +3,7 @@
 //! All cases use the same stream name and 128-byte messages. What a case reads is stored beforehand and not measured.
 
 mod consume;
+mod ephemeral;
 mod kv;
 mod publish;
 mod scale;
@@ -74,6 +75,8 @@ pub(crate) enum JetStream {
     Streams,
     /// Very many consumers of one stream.
     Consumers,
+    /// Consumers that come and go.
+    Ephemeral,
     /// Very many subjects in one stream.
     Subjects,
     /// Every second message of a stream is deleted.
@@ -122,6 +125,7 @@ impl JetStream {
             Self::MultiLast => kv::multi_last(target, settings),
             Self::Streams => scale::streams(target, settings),
             Self::Consumers => scale::consumers(target, settings),
+            Self::Ephemeral => ephemeral::run(target, settings),
             Self::Subjects => scale::subjects(target, settings),
             Self::Interior => scale::interior(target, settings),
             Self::Start { .. } | Self::StartStreams { .. } => {

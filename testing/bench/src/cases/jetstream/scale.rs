@@ -1,5 +1,6 @@
 //! Very many of one thing: what each costs in memory, and whether the cost of an operation stays what it was with one.
 
+use std::ops::Range;
 use std::thread;
 
 use anyhow::Result;
@@ -20,6 +21,8 @@ use crate::session::Session;
 const WINDOW: usize = 256;
 /// Requests to the API on their way: fewer than any server refuses.
 const WINDOW_API: usize = 64;
+/// The first and the last of many that are made.
+const EDGE: u64 = 1000;
 
 pub(super) fn streams(target: Target, settings: &Settings) -> Result<Vec<Measure>> {
     let mut session = Session::connect(target.address)?;
@@ -27,9 +30,7 @@ pub(super) fn streams(target: Target, settings: &Settings) -> Result<Vec<Measure
     let mut measures = named(publish(target, settings, &mut session)?, "rate with 1", "CPU each with 1");
     let before = target.process.map(memory).transpose()?;
     let count = settings.streams.saturating_sub(1).max(1);
-    let meter = Meter::start(target)?;
-    create_streams(&mut session, 1..1 + count)?;
-    measures.extend(named(meter.finish(count)?, "create rate", "create CPU each"));
+    measures.extend(create_many(target, count, |numbers| create_streams(&mut session, numbers))?);
     thread::sleep(rest(settings));
     measures.extend(memory_growth(target, before, count as usize, "RSS per stream")?);
     measures.extend(named(publish(target, settings, &mut session)?, "rate with many", "CPU each with many"));
@@ -63,22 +64,51 @@ pub(super) fn consumers(target: Target, settings: &Settings) -> Result<Vec<Measu
 
     let before = target.process.map(memory).transpose()?;
     let count = settings.consumers.saturating_sub(1).max(1);
-    let mut script = Script::default();
-    for number in 1..=count {
-        let request = json!({"stream_name": STREAM, "config": config(number)}).to_string();
-        let subject = format!("$JS.API.CONSUMER.CREATE.{STREAM}.C{number}.bench.{number}.*");
-        script.push(session.inbox(), &subject, request.as_bytes());
-    }
-    let meter = Meter::start(target)?;
-    let created = |frame: &crate::session::Frame<'_>| contains(frame.payload, "\"ack_floor\":");
-    script.run(&mut session, WINDOW_API, Goal::Count(count), created)?;
-    measures.extend(named(meter.finish(count)?, "create rate", "create CPU each"));
+    measures.extend(create_many(target, count, |numbers| {
+        let mut script = Script::default();
+        let goal = Goal::Count(numbers.end - numbers.start);
+        for number in numbers {
+            let request = json!({"stream_name": STREAM, "config": config(number)}).to_string();
+            let subject = format!("$JS.API.CONSUMER.CREATE.{STREAM}.C{number}.bench.{number}.*");
+            script.push(session.inbox(), &subject, request.as_bytes());
+        }
+        let created = |frame: &crate::session::Frame<'_>| contains(frame.payload, "\"ack_floor\":");
+        script.run(&mut session, WINDOW_API, goal, created).map(drop)
+    })?);
     thread::sleep(rest(settings));
     measures.extend(memory_growth(target, before, count as usize, "RSS per consumer")?);
     measures.extend(named(publish(target, settings, &mut session)?, "rate with many", "CPU each with many"));
     let pulled = pull_one(target, settings, &mut session)?;
     measures.extend(named(pulled, "fetch rate with many", "fetch CPU each with many"));
     measures.extend(memory_at_end(target)?);
+    Ok(measures)
+}
+
+/// Makes things numbered from 1 on, and measures the first and the last of them on their own too: each should cost what the others do.
+fn create_many(
+    target: Target,
+    count: u64,
+    mut create: impl FnMut(Range<u64>) -> Result<()>,
+) -> Result<Vec<Measure>> {
+    let edge = EDGE.min(count / 2);
+    let whole = Meter::start(target)?;
+    let mut measures = Vec::new();
+    for (numbers, names) in [
+        (1..1 + edge, Some(("first create rate", "first create CPU each"))),
+        (1 + edge..1 + count - edge, None),
+        (1 + count - edge..1 + count, Some(("last create rate", "last create CPU each"))),
+    ] {
+        let many = numbers.end - numbers.start;
+        if many == 0 {
+            continue;
+        }
+        let meter = Meter::start(target)?;
+        create(numbers)?;
+        if let Some((rate, each)) = names {
+            measures.extend(named(meter.finish(many)?, rate, each));
+        }
+    }
+    measures.extend(named(whole.finish(count)?, "create rate", "create CPU each"));
     Ok(measures)
 }
 
