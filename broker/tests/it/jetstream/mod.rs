@@ -30,6 +30,7 @@ mod consumer;
 mod crash;
 mod dead_letters;
 mod direct;
+mod ephemeral;
 mod features;
 mod groups;
 mod lifecycle;
