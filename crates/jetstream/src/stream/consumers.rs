@@ -371,8 +371,8 @@ impl Consumers {
         self.timeouts.first().map(|(timeout, _)| *timeout)
     }
 
-    /// Calls the consumers whose time has come.
-    pub(crate) fn handle_timeout(&mut self, ctx: &mut Context<'_>) {
+    /// Calls the consumers whose time has come. Those that nobody uses any more, each told once.
+    pub(crate) fn handle_timeout(&mut self, ctx: &mut Context<'_>) -> Vec<u64> {
         let now = ctx.outside.now();
         let mut due = Vec::new();
         while let Some((timeout, id)) = self.timeouts.first().copied().filter(|(timeout, _)| *timeout <= now)
@@ -383,9 +383,13 @@ impl Consumers {
             }
             due.push(id);
         }
-        for id in due {
-            self.call(ctx, id, Consumer::handle_timeout);
-        }
+        due.retain(|id| {
+            self.call(ctx, *id, Consumer::handle_timeout);
+            let Some(slot) = self.slots.get_mut(id) else { return false };
+            let told = std::mem::replace(&mut slot.deleting, slot.consumer.wants_deletion());
+            slot.deleting && !told
+        });
+        due
     }
 
     /// Lets consumers deliver what they can within the budget. True if there is more to deliver.
@@ -420,19 +424,6 @@ impl Consumers {
             awaited |= slot.consumer.is_awaited();
         }
         awaited
-    }
-
-    /// Consumers that nobody uses any more, each told once.
-    pub(crate) fn take_unused(&mut self) -> Vec<u64> {
-        let mut unused = Vec::new();
-        for id in &self.touched {
-            let Some(slot) = self.slots.get_mut(id) else { continue };
-            if slot.consumer.wants_deletion() && !slot.deleting {
-                slot.deleting = true;
-                unused.push(*id);
-            }
-        }
-        unused
     }
 
     /// Consumers whose state is in memory only.

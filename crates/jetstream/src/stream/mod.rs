@@ -362,8 +362,7 @@ impl Stream {
         self.expire_batches(outside, effects);
         self.time_sources(outside, effects);
         let (consumers, mut ctx) = self.split(outside, effects);
-        consumers.handle_timeout(&mut ctx);
-        let unused = consumers.take_unused();
+        let unused = consumers.handle_timeout(&mut ctx);
         self.propose_unused(effects, unused);
     }
 

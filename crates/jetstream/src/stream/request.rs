@@ -279,8 +279,6 @@ impl Stream {
         for id in consumers.delivering_to(subject) {
             consumers.call(&mut ctx, id, |consumer, ctx| consumer.handle_interest(ctx));
         }
-        let unused = self.consumers.take_unused();
-        self.propose_unused(effects, unused);
     }
 }
 
