@@ -25,6 +25,8 @@ pub const SYNC_BUCKETS: [u64; 10] = [100, 250, 500, 1_000, 2_500, 5_000, 10_000,
 
 /// Segments that the log may have before checkpoints are asked for so that it gets shorter.
 const SEGMENTS_MAX: usize = 4;
+/// Time after which streams that still hold back the oldest segment are asked again. They may be very many, and a checkpoint takes its time.
+const ASK_AGAIN: Duration = Duration::from_secs(1);
 /// Quiet time after which the last sync gets its mark.
 const MARK_AFTER: Duration = Duration::from_millis(200);
 
@@ -315,6 +317,8 @@ struct Writer {
     sync_due: Option<Instant>,
     /// When a mark is to prove the last sync, if none does yet.
     mark_due: Option<Instant>,
+    /// The segment for whose sake checkpoints were asked for last, and when.
+    asked: Option<(u64, Instant)>,
 }
 
 /// Starts the thread.
@@ -324,7 +328,7 @@ pub fn start(
     inboxes: Vec<Arc<Inbox>>,
     policy: SyncPolicy,
 ) -> std::io::Result<JoinHandle<()>> {
-    *log.writer.lock() = Some(Writer { wal, inboxes, policy, sync_due: None, mark_due: None });
+    *log.writer.lock() = Some(Writer { wal, inboxes, policy, sync_due: None, mark_due: None, asked: None });
     std::thread::Builder::new().name("log".to_owned()).spawn(move || log.run())
 }
 
@@ -404,6 +408,11 @@ impl Writer {
         if self.wal.segments() <= SEGMENTS_MAX {
             return;
         }
+        let (oldest, now) = (self.wal.oldest_segment(), clock::now());
+        if self.asked.is_some_and(|(segment, at)| segment == oldest && now < at + ASK_AGAIN) {
+            return;
+        }
+        self.asked = Some((oldest, now));
         for group in self.wal.oldest_segment_groups() {
             self.inboxes[group.0 as usize % self.inboxes.len()].push(Input::Checkpoint { group: group.0 });
         }

@@ -50,7 +50,7 @@ impl Shard {
             }
             Input::LogFailed(reason) => self.fail_all(&reason),
             Input::CheckpointDone { group, result } => self.checkpoint_done(group, result),
-            Input::Checkpoint { group } => self.begin_checkpoint(group),
+            Input::Checkpoint { group } => self.give_back_log(group),
             Input::Serve { group } => self.serve(group),
             Input::Park { group } => self.park(group),
             Input::Open(spec) => self.open(*spec),
@@ -201,6 +201,14 @@ impl Shard {
             payload: &payload,
         };
         self.outgoing.send(&hosted.entry.account.account, &message);
+    }
+
+    /// The log wants its space back. A checkpoint that is being taken covers what is so old, or the log asks again.
+    fn give_back_log(&mut self, group: u64) {
+        let running = self.hosted.get(&group).is_some_and(|hosted| hosted.checkpoint != Checkpoint::Idle);
+        if !running {
+            self.begin_checkpoint(group);
+        }
     }
 
     /// Starts a checkpoint of a stream, or notes that another one is wanted.

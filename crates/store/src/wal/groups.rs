@@ -75,6 +75,11 @@ impl Table {
         segment
     }
 
+    /// Sequence of the oldest segment; that of the newest if it is the only one.
+    pub(super) fn oldest(&self) -> u64 {
+        self.segments.front().map_or(0, |segment| segment.sequence)
+    }
+
     /// The same, to be changed.
     pub(super) fn newest_mut(&mut self) -> &mut Segment {
         let Some(segment) = self.segments.back_mut() else { unreachable!("a log without a segment") };

@@ -366,6 +366,12 @@ impl Wal {
         self.table.term(group, index)
     }
 
+    /// Sequence of the oldest segment.
+    #[must_use]
+    pub fn oldest_segment(&self) -> u64 {
+        self.table.oldest()
+    }
+
     /// Groups, ascending, with entries in the oldest segment that are not released: they hold it back. Empty if there is only one segment.
     #[must_use]
     pub fn oldest_segment_groups(&self) -> Vec<GroupId> {
