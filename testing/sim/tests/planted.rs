@@ -61,6 +61,11 @@ fn removals_that_are_not_replayed_bring_messages_back() {
 }
 
 #[test]
+fn messages_that_nobody_needs_and_that_stay_are_noticed() {
+    is_found(Plant::DoneKept, &[Rule::Lingers]);
+}
+
+#[test]
 fn a_deleted_stream_that_comes_back_is_noticed() {
     is_found(Plant::StreamDeleteForgotten, &[Rule::Catalogue]);
 }

@@ -6,7 +6,7 @@ use store::stream::Filter;
 
 use super::command::{CommandError, Operation, Operations};
 use super::settings::keeps_messages;
-use super::state::Cause;
+use super::state::{Await, Cause};
 use super::{Applied, Consumer, Context};
 
 impl Consumer {
@@ -111,7 +111,7 @@ impl Consumer {
         let (first, last) = (*range.start(), *range.end());
         if last > self.state.applied {
             applied.acked.push(first.max(self.state.applied + 1)..=last);
-            self.state.applied = last;
+            self.state.apply_delivery(last);
         }
     }
 
@@ -122,10 +122,15 @@ impl Consumer {
             Operation::Delivered { first, count, position } => {
                 let tracked = self.settings.ack != api::jetstream::consumer::AckPolicy::None;
                 for offset in 0..count {
-                    // A message that was removed since cannot be acknowledged; on the leader its removal ended the wait.
-                    let there =
-                        tracked && matches!(ctx.store.subject_of(first + offset), Ok(Some(_)) | Err(_));
-                    state.deliver(first + offset, position + offset, at, there);
+                    let awaits = match tracked {
+                        false => Await::Apply,
+                        true if matches!(ctx.store.subject_of(first + offset), Ok(Some(_)) | Err(_)) => {
+                            Await::Ack
+                        }
+                        // It cannot be acknowledged; on the leader its removal ended the wait.
+                        true => Await::Nothing,
+                    };
+                    state.deliver(first + offset, position + offset, at, awaits);
                 }
             }
             Operation::Redelivered { sequence, position, deliveries } => {

@@ -12,7 +12,7 @@ use super::command::Operation;
 use super::keys::PARKED_MAX;
 use super::lead::{Idle, Lead, put_decimal, send_status};
 use super::pull::{Choice, Receiver};
-use super::state::State;
+use super::state::{Await, State};
 use super::{Budget, Consumer, Context};
 use crate::effect::{Deliver, Effect};
 use crate::waiting::{ACKS_FREE, PAUSE};
@@ -249,12 +249,11 @@ impl Consumer {
             }
             lead.keys.forget_freed(sequence);
         }
-        if let Some(chosen) = &mut self.state.chosen {
-            while let Some(sequence) = chosen.sequences.front() {
-                if let Some(message) = ctx.store.load(*sequence)? {
+        if let Some(chosen) = &self.state.chosen {
+            for sequence in chosen.after(self.state.delivered.stream) {
+                if let Some(message) = ctx.store.load(sequence)? {
                     return Ok(Some(message));
                 }
-                chosen.sequences.pop_front();
             }
             lead.next = lead.next.max(chosen.up_to.saturating_add(1));
         }
@@ -275,9 +274,13 @@ impl Consumer {
         let at = lead.batch.time(now);
         let operation = if candidate.delivery == 1 {
             lead.taken(state, sequence);
-            state.deliver(sequence, position, at, tracked);
+            state.deliver(sequence, position, at, if tracked { Await::Ack } else { Await::Apply });
             if !tracked {
                 lead.floor = state.floor();
+                if !lead.replicated && state.chosen.as_ref().is_some_and(|chosen| sequence > chosen.up_to) {
+                    // No command will say so.
+                    state.chosen = None;
+                }
             }
             lead.keys.delivered(settings, &candidate.message.subject, sequence);
             Operation::Delivered { first: sequence, count: 1, position }
@@ -321,8 +324,8 @@ impl Consumer {
 
     /// Number of messages still to deliver.
     pub fn num_pending(&mut self, ctx: &mut Context<'_>) -> u64 {
-        let State { chosen, parked, .. } = &self.state;
-        let chosen = chosen.as_ref().map_or(0, |chosen| chosen.sequences.len());
+        let State { chosen, parked, delivered, .. } = &self.state;
+        let chosen = chosen.as_ref().map_or(0, |chosen| chosen.after(delivered.stream).len());
         let own = (chosen + parked.len()) as u64;
         let Some(lead) = &mut self.lead else { return own };
         match lead.remaining.get(ctx.store, &self.settings.filter) {

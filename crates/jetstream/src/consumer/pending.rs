@@ -140,6 +140,7 @@ mod tests {
     use api::jetstream::consumer::{AckPolicy, ConsumerConfig};
 
     use super::*;
+    use crate::consumer::state::Await;
 
     fn settings() -> Settings {
         let config = ConsumerConfig {
@@ -156,7 +157,7 @@ mod tests {
         let (settings, mut state) = (settings(), State::starting_at(1, None));
         let mut deadlines = Deadlines::default();
         for sequence in 1..=3 {
-            state.deliver(sequence, sequence, Timestamp(0), true);
+            state.deliver(sequence, sequence, Timestamp(0), Await::Ack);
             deadlines.push(Timestamp(100), sequence);
         }
         state.finish(1);

@@ -31,10 +31,28 @@ pub(super) struct Pending {
 /// Messages chosen when the consumer was made (the last of each subject); after them it goes on in order.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Chosen {
-    /// Those not delivered yet, ascending.
+    /// Those not delivered yet, ascending; without acknowledgements those whose delivery is not applied yet.
     pub(super) sequences: VecDeque<u64>,
     /// Last sequence of the stream at that time.
     pub(super) up_to: u64,
+}
+
+impl Chosen {
+    /// Those not delivered yet, if the newest delivery was this one.
+    pub(super) fn after(&self, delivered: u64) -> impl ExactSizeIterator<Item = u64> + '_ {
+        self.sequences.range(self.sequences.partition_point(|chosen| *chosen <= delivered)..).copied()
+    }
+}
+
+/// What a delivery waits for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Await {
+    /// For its acknowledgement.
+    Ack,
+    /// For nothing: the message was removed since.
+    Nothing,
+    /// To be applied: without acknowledgements the message is done with that, and until then the stream must keep it.
+    Apply,
 }
 
 /// Why a message was given up.
@@ -89,16 +107,26 @@ impl State {
         }
     }
 
-    /// A message was delivered for the first time. `tracked`: it waits for its acknowledgement.
-    pub(super) fn deliver(&mut self, sequence: u64, position: u64, at: Timestamp, tracked: bool) {
+    /// A message was delivered for the first time.
+    pub(super) fn deliver(&mut self, sequence: u64, position: u64, at: Timestamp, awaits: Await) {
         self.delivered.consumer = self.delivered.consumer.max(position);
         if sequence <= self.delivered.stream && !self.parked.remove(&sequence) {
             return;
         }
+        if awaits == Await::Apply {
+            self.delivered.stream = self.delivered.stream.max(sequence);
+            return;
+        }
         self.pass(sequence);
-        if tracked {
+        if awaits == Await::Ack {
             self.pending.insert(sequence, Pending { position, at, count: 1 });
         }
+    }
+
+    /// Without acknowledgements: the delivery of a message is applied, and what was chosen up to it is done.
+    pub(super) fn apply_delivery(&mut self, sequence: u64) {
+        self.applied = self.applied.max(sequence);
+        self.choose_after(sequence);
     }
 
     /// A message was delivered again.
@@ -125,13 +153,17 @@ impl State {
     /// New messages begin after this one.
     fn pass(&mut self, sequence: u64) {
         self.delivered.stream = self.delivered.stream.max(sequence);
-        if let Some(chosen) = &mut self.chosen {
-            while chosen.sequences.front().is_some_and(|first| *first <= sequence) {
-                chosen.sequences.pop_front();
-            }
-            if self.delivered.stream >= chosen.up_to {
-                self.chosen = None;
-            }
+        self.choose_after(sequence);
+    }
+
+    /// Of the messages chosen at the start those up to this one are done.
+    fn choose_after(&mut self, sequence: u64) {
+        let Some(chosen) = &mut self.chosen else { return };
+        while chosen.sequences.front().is_some_and(|first| *first <= sequence) {
+            chosen.sequences.pop_front();
+        }
+        if sequence >= chosen.up_to {
+            self.chosen = None;
         }
     }
 
@@ -261,7 +293,7 @@ mod tests {
     fn delivered(sequences: &[u64]) -> State {
         let mut state = State::starting_at(1, None);
         for (index, sequence) in sequences.iter().enumerate() {
-            state.deliver(*sequence, index as u64 + 1, AT, true);
+            state.deliver(*sequence, index as u64 + 1, AT, Await::Ack);
         }
         state
     }
@@ -282,8 +314,8 @@ mod tests {
         let mut state = delivered(&[1, 2]);
         state.finish(1);
         let before = state.clone();
-        state.deliver(1, 1, AT, true);
-        state.deliver(2, 2, AT, true);
+        state.deliver(1, 1, AT, Await::Ack);
+        state.deliver(2, 2, AT, Await::Ack);
         assert_eq!(state, before);
     }
 
@@ -291,11 +323,11 @@ mod tests {
     fn parked_message_holds_the_floor_and_is_delivered_later() {
         let mut state = delivered(&[1]);
         state.park(2, true);
-        state.deliver(3, 2, AT, true);
+        state.deliver(3, 2, AT, Await::Ack);
         state.finish(1);
         state.finish(3);
         assert_eq!(state.floor().stream, 1);
-        state.deliver(2, 3, AT, true);
+        state.deliver(2, 3, AT, Await::Ack);
         assert!(state.pending.contains_key(&2) && state.parked.is_empty());
         assert_eq!(state.delivered, Position { consumer: 3, stream: 3 });
     }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use api::duration::Nanos;
-use api::jetstream::consumer::{AckPolicy, ConsumerConfig};
+use api::jetstream::consumer::{AckPolicy, ConsumerConfig, DeliverPolicy};
 use api::jetstream::stream::Retention;
 use jetstream::consumer::{Budget, Consumer, RemoveReason, StateError};
 use jetstream::effect::Effect;
@@ -52,6 +52,31 @@ fn confirmation_waits_for_the_command() {
     assert!(harness.replica.acked.contains(&1));
     harness.ack(&reply, b"+ACK", Some("sure"));
     assert_eq!(sent_to(&harness.effects(), "sure"), 1);
+}
+
+/// Whether others may be the last to need a message must not depend on deliveries that are under way: replicas have not heard of them.
+#[test]
+fn what_is_needed_without_acknowledgements_follows_from_what_is_applied() {
+    let config = ConsumerConfig {
+        durable_name: "c".into(),
+        deliver_policy: DeliverPolicy::LastPerSubject,
+        max_waiting: 512,
+        ..ConsumerConfig::default()
+    };
+    let empty = Harness::new(1, Retention::Interest, &config, Vec::new());
+    let log = ["b", "a", "a", "a"].map(|subject| empty.append_entry(subject, b"x")).to_vec();
+    for delivered in ["1", "2"] {
+        let mut harness = Harness::new(1, Retention::Interest, &config, log.clone());
+        let needs =
+            |harness: &Harness| [1, 2, 3, 4].map(|sequence| harness.replica.consumer.needs(sequence, b"a"));
+        assert_eq!(needs(&harness), [true, false, false, true]);
+        harness.pull("in", delivered);
+        harness.turn();
+        assert_eq!(harness.deliveries().len().to_string(), delivered);
+        assert_eq!(needs(&harness), [true, false, false, true]);
+        harness.apply_all();
+        assert_eq!(needs(&harness), [false, false, false, delivered == "1"]);
+    }
 }
 
 #[test]

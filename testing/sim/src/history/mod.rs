@@ -14,7 +14,7 @@ use std::fmt;
 
 use api::jetstream::stream::StreamConfig;
 
-pub(crate) use consumer::ConsumerHistory;
+pub(crate) use consumer::{ConsumerHistory, lets_through};
 pub(crate) use observe::operation_of;
 pub(crate) use stream::{Published, PurgeAsked, StreamHistory};
 
@@ -29,6 +29,8 @@ pub enum Rule {
     Content,
     /// What was deleted, purged or removed stays so.
     Returned,
+    /// What no consumer needs any more leaves an interest stream.
+    Lingers,
     /// A message whose acknowledgement was confirmed is not delivered again.
     AckForgotten,
     /// A message that was given up is there until its dead letter is stored.

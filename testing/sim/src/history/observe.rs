@@ -2,11 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use api::jetstream::consumer::AckPolicy;
 use api::jetstream::stream::Retention;
 use jetstream::Stream;
 use store::stream::Filter;
 
-use super::{History, Rule, StreamHistory, Violation};
+use super::{ConsumerHistory, History, Rule, StreamHistory, Violation};
 
 /// Operation of a message, from the front of its payload.
 pub(crate) fn operation_of(payload: &[u8]) -> Option<u64> {
@@ -25,6 +26,7 @@ impl History {
             history.check_removed(&present, &mut found);
             history.check_last(stream.state().last_sequence, &mut found);
             history.check_held(&present, now, &mut found);
+            history.check_lingering(stream, &present, &mut found);
             history.check_ids(&times, &mut found);
             history.present = present;
         }
@@ -119,6 +121,29 @@ impl StreamHistory {
                 if !(self.is_injected && self.is_reported) {
                     found.push(Violation::new(rule, text));
                 }
+            }
+        }
+    }
+
+    /// Nothing is on an interest stream that all of its consumers are done with.
+    fn check_lingering(&self, stream: &Stream, present: &BTreeSet<u64>, found: &mut Vec<Violation>) {
+        let is_known = self.consumers.values().all(ConsumerHistory::is_known);
+        if self.retention != Retention::Interest || self.is_injected || !is_known {
+            return;
+        }
+        let there: Vec<_> = self.consumers.iter().filter(|(_, known)| known.is_sure).collect();
+        for sequence in present {
+            let operation = self.bound.get(sequence).and_then(|operation| self.published.get(operation));
+            let Some(message) = operation else { continue };
+            let is_done = |(name, known): &(&String, &ConsumerHistory)| {
+                let unasked =
+                    stream.consumer(name).filter(|known| known.config().ack_policy == AckPolicy::None);
+                let passed = unasked.map_or(0, |consumer| consumer.delivered().stream);
+                known.is_done_with(*sequence, &message.subject, passed)
+            };
+            if there.iter().all(is_done) {
+                let text = format!("{}: {sequence} is there and nobody needs it", self.name);
+                found.push(Violation::new(Rule::Lingers, text));
             }
         }
     }

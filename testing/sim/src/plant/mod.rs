@@ -29,6 +29,8 @@ pub enum Plant {
     TailForgotten,
     /// Deletions and purges are not replayed.
     RemovalsForgotten,
+    /// Messages that nobody needs any more stay.
+    DoneKept,
     /// A stream that was deleted comes back with the next start.
     StreamDeleteForgotten,
     /// Message ids are forgotten by a restart.

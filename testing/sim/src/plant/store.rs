@@ -33,7 +33,7 @@ impl BrokenStore {
         replaying: Arc<AtomicBool>,
     ) -> Box<dyn StreamStore> {
         match plant {
-            Plant::RemovalsForgotten | Plant::IdsForgotten => {
+            Plant::RemovalsForgotten | Plant::DoneKept | Plant::IdsForgotten => {
                 Box::new(Self { plant, inner, replaying, forgotten: BTreeSet::new() })
             }
             _ => inner,
@@ -105,7 +105,8 @@ impl StreamStore for BrokenStore {
     }
 
     fn remove(&mut self, sequence: u64, erase: bool) -> Result<Option<Removed>, Error> {
-        if self.forgets_removals() && self.forgotten.insert(sequence) {
+        let keeps = self.plant == Plant::DoneKept && !self.replaying.load(Relaxed);
+        if (keeps || self.forgets_removals()) && self.forgotten.insert(sequence) {
             return Ok(None);
         }
         self.inner.remove(sequence, erase)

@@ -50,6 +50,9 @@ impl Run {
                 let known = history.and_then(|history| history.consumers.get_mut(&consumer));
                 if let Some(known) = known.filter(|known| known.epoch == epoch) {
                     known.confirmed.insert(sequence);
+                    if configs::acks_all(&consumer) {
+                        known.confirmed.extend(known.delivered.range(..=sequence));
+                    }
                 }
             }
             ("t", Some(Asked::Term { group, consumer, epoch, sequence })) => {
@@ -153,6 +156,9 @@ impl Run {
         let is_tainted = history.is_tainted;
         let known = history.consumers.entry(ack.consumer.to_owned()).or_insert_with(ConsumerHistory::never);
         known.delivered.insert(sequence);
+        if configs::acks_nothing(ack.consumer) {
+            history.done.insert(sequence);
+        }
         let epoch = known.epoch;
         let is_again = known.confirmed.contains(&sequence) && !is_tainted;
         let name = history.name.clone();

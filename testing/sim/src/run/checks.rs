@@ -1,11 +1,11 @@
 //! What must hold when nothing is in flight.
 
-use api::jetstream::consumer::ConsumerInfo;
+use api::jetstream::consumer::{ConsumerInfo, DeliverPolicy};
 use jetstream::{Request, Token};
 use store::stream::Filter;
 
 use super::{Run, configs};
-use crate::history::{Asked, History, Rule};
+use crate::history::{Asked, History, Rule, lets_through};
 use crate::shell::Server;
 
 /// Rounds after which work that does not end is stuck.
@@ -175,17 +175,23 @@ impl Run {
     /// `num_pending` against a count of the messages.
     pub(super) fn check_pending(&mut self, group: u64, name: &str, info: &ConsumerInfo) {
         let Some(stream) = self.server.as_ref().and_then(|server| server.stream(group)) else { return };
-        let filter = info.config.as_ref().map(|config| config.filter_subject.clone()).unwrap_or_default();
+        let config = info.config.clone().unwrap_or_default();
+        let filter = config.filters().join(",");
         let mut count = 0;
         let mut next = info.delivered.stream_seq + 1;
         while let Ok(Some(message)) = stream.store().next(&Filter::All, next) {
             next = message.sequence + 1;
-            count += u64::from(filter.is_empty() || subject::matches(&message.subject, filter.as_bytes()));
+            count += u64::from(lets_through(&filter, &message.subject));
         }
         // Messages that were passed over for others of their subject are still to come.
         count += info.subjects_ack_pending.as_ref().map_or(0, |subjects| subjects.held_back);
         let is_injected = self.history.streams.get(&group).is_none_or(|history| history.is_injected);
-        if info.num_pending != count && !is_injected {
+        // Of what was there at its beginning such a consumer wants only the last of each subject.
+        let is_wrong = match config.deliver_policy {
+            DeliverPolicy::LastPerSubject => info.num_pending > count,
+            _ => info.num_pending != count,
+        };
+        if is_wrong && !is_injected {
             let text =
                 format!("group {group}: {name} has {} pending, {count} can be counted", info.num_pending);
             self.history.violate(Rule::Pending, text);

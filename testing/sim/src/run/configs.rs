@@ -1,18 +1,28 @@
 //! Streams and consumers of a run.
 
-use api::jetstream::consumer::ConsumerConfig;
+use api::jetstream::consumer::{AckPolicy, ConsumerConfig};
 use api::jetstream::stream::StreamConfig;
 use serde_json::json;
 
 use crate::random::Random;
-use crate::world::SECOND;
+use crate::world::{SECOND, START};
 
 /// Names of streams.
 pub(crate) const STREAMS: [&str; 5] = ["S0", "S1", "S2", "S3", "S4"];
 /// Subjects of a stream.
 pub(crate) const SUBJECTS: u64 = 5;
-/// Names of consumers.
-pub(crate) const CONSUMERS: [&str; 2] = ["c0", "c1"];
+/// Names of consumers: two with explicit acknowledgements, one without any, and one that acknowledges all up to a message.
+pub(crate) const CONSUMERS: [&str; 4] = ["c0", "c1", "c2", "c3"];
+
+/// Whether an acknowledgement of this consumer is one of all messages before.
+pub(crate) fn acks_all(consumer: &str) -> bool {
+    consumer == CONSUMERS[3]
+}
+
+/// Whether a message is done when this consumer has delivered it.
+pub(crate) fn acks_nothing(consumer: &str) -> bool {
+    consumer == CONSUMERS[2]
+}
 
 /// Where dead letters go.
 pub(crate) const DEAD_LETTERS: &str = "dead.letters";
@@ -67,25 +77,52 @@ pub(crate) fn update(config: &StreamConfig, random: &mut Random) -> StreamConfig
     config
 }
 
-/// What a consumer of a stream wants.
+/// What a consumer of a stream wants: subjects with commas between them, or everything.
 pub(crate) fn filter(stream: &str, name: &str, random: &mut Random) -> String {
     match random.below(if name == CONSUMERS[0] { 3 } else { 6 }) {
         0 => format!("{stream}.k1"),
         1 => format!("{stream}.k2"),
+        2 if name != CONSUMERS[0] => format!("{stream}.k0,{stream}.k1,{stream}.k3"),
         _ => String::new(),
     }
 }
 
-/// A pull consumer with explicit acknowledgements. The second one gives messages up, and does not take all of a subject at once.
-pub(crate) fn consumer(name: &str, filter: &str, random: &mut Random) -> ConsumerConfig {
-    let mut config = json!({
-        "durable_name": name,
-        "name": name,
-        "ack_policy": "explicit",
-        "ack_wait": (1 + random.below(4) as i64) * SECOND,
-        "filter_subject": filter,
-        "max_ack_pending": 5 + random.below(20),
-    });
+/// A pull consumer. The second one gives messages up, and does not take all of a subject at once; the last two begin anywhere. What no update
+/// may change stays as it was `before`.
+pub(crate) fn consumer(
+    name: &str,
+    filter: &str,
+    before: Option<&ConsumerConfig>,
+    random: &mut Random,
+) -> ConsumerConfig {
+    let mut config = json!({ "durable_name": name, "name": name });
+    let filters: Vec<&str> = filter.split(',').collect();
+    merge(
+        &mut config,
+        match filters.len() {
+            1 => json!({"filter_subject": filter}),
+            _ => json!({"filter_subjects": filters}),
+        },
+    );
+    let policy = match CONSUMERS.iter().position(|known| *known == name) {
+        Some(2) => AckPolicy::None,
+        Some(3) => AckPolicy::All,
+        _ => AckPolicy::Explicit,
+    };
+    merge(&mut config, json!({"ack_policy": policy}));
+    if policy != AckPolicy::None {
+        let waits = json!({
+            "ack_wait": (1 + random.below(4) as i64) * SECOND,
+            "max_ack_pending": 5 + random.below(20),
+        });
+        merge(&mut config, waits);
+    }
+    if policy == AckPolicy::All && random.one_in(2) {
+        merge(&mut config, json!({"max_deliver": 2 + random.below(3)}));
+    }
+    if policy != AckPolicy::Explicit {
+        merge(&mut config, before.map_or_else(|| begin(random), kept));
+    }
     if name == CONSUMERS[1] {
         let letters = json!({
             "max_deliver": 2 + random.below(3),
@@ -95,6 +132,31 @@ pub(crate) fn consumer(name: &str, filter: &str, random: &mut Random) -> Consume
         merge(&mut config, letters);
     }
     parse(config)
+}
+
+/// Where a new consumer begins.
+fn begin(random: &mut Random) -> serde_json::Value {
+    let seconds = START / SECOND + random.below(40) as i64;
+    match random.below(7) {
+        0 => json!({"deliver_policy": "last"}),
+        1 => json!({"deliver_policy": "new"}),
+        2 => json!({"deliver_policy": "by_start_sequence", "opt_start_seq": 1 + random.below(60)}),
+        3 => {
+            let time = api::Time::from_unix_nanos(i128::from(seconds * SECOND));
+            json!({"deliver_policy": "by_start_time", "opt_start_time": time})
+        }
+        4 | 5 => json!({"deliver_policy": "last_per_subject"}),
+        _ => json!({"deliver_policy": "all"}),
+    }
+}
+
+/// Where a consumer began.
+fn kept(before: &ConsumerConfig) -> serde_json::Value {
+    json!({
+        "deliver_policy": before.deliver_policy,
+        "opt_start_seq": before.opt_start_seq,
+        "opt_start_time": before.opt_start_time,
+    })
 }
 
 fn merge(config: &mut serde_json::Value, other: serde_json::Value) {

@@ -84,10 +84,11 @@ impl Run {
 
     /// The server ends in good order.
     fn stop(&mut self) {
-        if let Some(server) = self.server.take() {
+        if let Some(server) = &mut self.server {
             // What cannot be written at the end is in the log, or was never acknowledged.
             let _ = server.stop();
         }
+        self.take_out();
         self.forget_server("stopped");
         self.power_back();
         self.boot();

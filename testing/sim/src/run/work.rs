@@ -1,6 +1,6 @@
 //! What happens next: clients, threads, time, faults.
 
-use api::jetstream::consumer::ConsumerAction;
+use api::jetstream::consumer::{ConsumerAction, DeliverPolicy};
 use api::jetstream::request::Purge;
 use api::jetstream::stream::StreamConfig;
 use bytes::Bytes;
@@ -165,6 +165,9 @@ impl Run {
         let Some(history) = self.history.streams.get_mut(&group) else { return };
         if matches!(body, b"+ACK" | b"+TERM") {
             history.done.insert(sequence);
+            if let Some(known) = history.consumers.get(&consumer).filter(|_| configs::acks_all(&consumer)) {
+                history.done.extend(known.delivered.range(..=sequence));
+            }
         }
         if body == b"+ACK" {
             history.letters.acked.insert(sequence);
@@ -255,10 +258,14 @@ impl Run {
             (Asked::DeleteConsumer { group, name }, request)
         } else {
             let filter = configs::filter(&history.name, &name, &mut self.random);
-            if consumer.configuring(&filter) {
+            let stream = self.server.as_ref().and_then(|server| server.stream(group));
+            let before = stream.and_then(|stream| stream.consumer(&name)).map(|consumer| consumer.config());
+            let before = before.map(|config| &**config);
+            let config = Box::new(configs::consumer(&name, &filter, before, &mut self.random));
+            let begins_late = config.deliver_policy == DeliverPolicy::ByStartSequence;
+            if consumer.configuring(&filter, begins_late) {
                 history.consumer_gone = next;
             }
-            let config = Box::new(configs::consumer(&name, &filter, &mut self.random));
             let action = ConsumerAction::default();
             let request = Request::CreateConsumer { config, action, pedantic: false };
             (Asked::ConfigureConsumer { group, name, filter }, request)

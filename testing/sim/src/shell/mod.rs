@@ -370,7 +370,7 @@ impl Server {
     }
 
     /// Ends the server in good order.
-    pub(crate) fn stop(mut self) -> Result<(), wal::Error> {
+    pub(crate) fn stop(&mut self) -> Result<(), wal::Error> {
         while !self.jobs.is_empty() {
             self.run_job(0);
         }
