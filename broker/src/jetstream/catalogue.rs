@@ -82,6 +82,8 @@ pub struct CatalogueRequest {
 #[derive(Debug)]
 pub struct Keeper {
     catalogue: Catalogue,
+    /// Groups whose files are on disk, until it is seen which of them the catalogue has lost.
+    on_disk: Vec<u64>,
     /// How its group begins, and what the log has to hear of that first; taken when it does.
     start: Option<(Start, Option<Position>)>,
     /// Where the catalogue is written as a whole.
@@ -101,7 +103,7 @@ pub struct Keeper {
 impl Keeper {
     /// A keeper of what was recovered. `ready` is called once with everything that is in the catalogue.
     pub fn new(
-        catalogue: Catalogue,
+        (catalogue, on_disk): (Catalogue, Vec<u64>),
         start: (Start, Option<Position>),
         path: PathBuf,
         ready: Call<Catalogue>,
@@ -109,6 +111,7 @@ impl Keeper {
         let saved = catalogue.applied();
         Self {
             catalogue,
+            on_disk,
             start: Some(start),
             path,
             queue: VecDeque::new(),
@@ -145,6 +148,11 @@ impl Shard {
 
     /// Everything that was committed is applied.
     pub(super) fn catalogue_ready(&mut self) {
+        let Some(keeper) = &mut self.keeper else { return };
+        let on_disk = std::mem::take(&mut keeper.on_disk);
+        if keeper.ready.is_some() && keeper.catalogue.find_lost(on_disk.into_iter()) {
+            self.write_catalogue();
+        }
         let Some(keeper) = &mut self.keeper else { return };
         if let Some(ready) = keeper.ready.take() {
             ready.call(&mut keeper.catalogue);
@@ -248,13 +256,17 @@ impl Shard {
 
     /// Writes the catalogue as a whole, so that the log needs to keep none of it.
     pub(super) fn save_catalogue(&mut self) {
+        if self.keeper.as_ref().is_some_and(|keeper| keeper.applied.index > keeper.saved) {
+            self.write_catalogue();
+        }
+    }
+
+    fn write_catalogue(&mut self) {
         let Some(keeper) = &mut self.keeper else { return };
         let Position { index, term } = keeper.applied;
-        if index <= keeper.saved {
-            return;
-        }
         keeper.catalogue.cover(index);
         match self.shared.write_catalogue(&keeper.path, &keeper.catalogue.encode()) {
+            Ok(()) if index <= keeper.saved => {}
             Ok(()) => {
                 keeper.saved = index;
                 self.node.compact(GroupId(META_GROUP), index);

@@ -3,7 +3,7 @@
 //! A marker beside the directories of streams says which groups are such drafts, from before their directory is made until the catalogue has
 //! them. So what a crash leaves behind is known by its marker, and nothing else is ever removed.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use api::jetstream::stream::Storage;
@@ -14,7 +14,7 @@ use jetstream::stream::facts::Identity;
 use jetstream::stream::restore::{Restore, RestoreError};
 use jetstream::{Outside, Stream};
 use store::Timestamp;
-use store::disk::Open;
+use store::disk::{Disk, Open};
 use store::stream::{Error as StoreError, MemoryStore, Recovered, StreamStore};
 
 use super::Shared;
@@ -217,22 +217,26 @@ fn mark(shared: &Shared, group: u64) -> Result<(), store::disk::Error> {
     shared.disk.sync_dir(&dir)
 }
 
+/// Groups of restores that are not done.
+pub fn unfinished(disk: &dyn Disk, dir: &Path) -> Result<HashSet<u64>, store::disk::Error> {
+    match disk.list(&dir.join(MARKERS)) {
+        Ok(names) => Ok(names.iter().filter_map(|name| u64::from_str_radix(name, 16).ok()).collect()),
+        Err(error) if error.is_not_found() => Ok(HashSet::new()),
+        Err(error) => Err(error),
+    }
+}
+
 /// At the start: removes what restores left behind that a crash cut short. `known` are all streams of the catalogue.
 pub fn clear_away(shared: &Shared, known: &[(String, Asset)]) -> Result<(), store::disk::Error> {
     let (disk, dir) = (&shared.disk, shared.dir.join(MARKERS));
     let known: HashSet<u64> = known.iter().map(|(_, asset)| asset.group).collect();
-    let names = match disk.list(&dir) {
-        Ok(names) => names,
-        Err(error) if error.is_not_found() => return Ok(()),
-        Err(error) => return Err(error),
-    };
-    for name in names {
-        let Ok(group) = u64::from_str_radix(&name, 16) else { continue };
-        if !known.contains(&group) {
-            tracing::info!("JetStream removes what is left of a restore that was cut short: {name}");
-            disk.remove_dir_all(&shared.stream_dir(group))?;
+    let unfinished = unfinished(&**disk, &shared.dir)?;
+    for group in &unfinished {
+        if !known.contains(group) {
+            tracing::info!("JetStream removes what is left of a restore that was cut short: {group:016x}");
+            disk.remove_dir_all(&shared.stream_dir(*group))?;
         }
-        disk.remove_file(&dir.join(&name))?;
+        disk.remove_file(&marker(shared, *group))?;
     }
-    disk.sync_dir(&dir)
+    if unfinished.is_empty() { Ok(()) } else { disk.sync_dir(&dir) }
 }

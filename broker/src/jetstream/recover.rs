@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use hashbrown::HashMap;
-use jetstream::meta::Catalogue;
+use jetstream::meta::{Catalogue, META_GROUP};
 use multiraft::{Entry, HardState, PeerId, Position, Start};
 use store::crypt::Keyring;
 use store::disk::Disk;
@@ -113,6 +113,21 @@ pub fn open_log(
         format!("group {:016x} lacks entries {} to {}", gap.group.0, gap.missing.start, gap.missing.end - 1)
     }));
     Ok((wal, groups, damage))
+}
+
+/// What is said of the catalogue when something of the log is lost: nobody knows whose entries were there.
+pub fn catalogue_may_lack(next: u64) -> String {
+    format!(
+        "group {META_GROUP:016x}, the catalogue, may lack entries from {next} on: what was created, changed or deleted by them is not known"
+    )
+}
+
+/// What is said of the catalogue when there are files of a stream that it never named.
+pub fn catalogue_lacks(dir: &Path) -> String {
+    format!(
+        "group {META_GROUP:016x}, the catalogue, lacks the entry that created the stream in {}: its files are kept and not used",
+        dir.display()
+    )
 }
 
 fn group_of(record: &wal::Record<'_>) -> u64 {

@@ -64,9 +64,17 @@ pub async fn start(server: &Arc<Server>) -> Result<Option<JetStream>, StartError
         damage.push("there are streams and no log".to_owned());
     }
     // If the catalogue has lost a stream, its group must not be given to another one.
-    let on_disk = on_disk.iter().filter_map(|name| u64::from_str_radix(name, 16).ok());
-    if let Some(newest) = groups.keys().copied().chain(on_disk).max() {
+    let mut on_disk: Vec<u64> =
+        on_disk.iter().filter_map(|name| u64::from_str_radix(name, 16).ok()).collect();
+    if let Some(newest) = groups.keys().chain(&on_disk).copied().max() {
         catalogue.avoid(newest);
+    }
+    let unfinished = draft::unfinished(&*disk, &dir)?;
+    on_disk.retain(|group| !unfinished.contains(group));
+    let log = groups.remove(&META_GROUP).unwrap_or_default();
+    let next = log.last().max(catalogue.applied()) + 1;
+    if !damage.is_empty() {
+        damage.insert(0, recover::catalogue_may_lack(next));
     }
     let (requests, queue) = mpsc::channel(options.jetstream.request_queue_limit.max(1) as usize);
     let parts = Parts { disk, dir, keyring, health, requests };
@@ -83,21 +91,27 @@ pub async fn start(server: &Arc<Server>) -> Result<Option<JetStream>, StartError
     let mut threads = vec![log_thread::start(Arc::clone(&shared.log), wal, shared.inboxes.clone(), sync)?];
     accounts::apply(&shared, &options);
     let (sender, receiver) = oneshot::channel();
-    let log = groups.remove(&META_GROUP).unwrap_or_default();
     let path = shared.dir.join(CATALOGUE);
     let start = recover::catalogue_start(&catalogue, log, &path)?;
     let ready = Call::new(move |catalogue: &mut Catalogue| {
         let all = catalogue.all().map(|(account, asset)| (account.to_owned(), asset.clone()));
         // The start waits for it, unless it was given up.
-        let _ = sender.send(all.collect::<Vec<_>>());
+        let _ = sender.send((all.collect::<Vec<_>>(), catalogue.lost().collect::<Vec<_>>()));
     });
-    start_shards(&shared, Keeper::new(catalogue, start, path, ready), &mut threads)?;
-    let assets = receiver.await.ok();
-    if let Some(assets) = &assets {
+    start_shards(&shared, Keeper::new((catalogue, on_disk), start, path, ready), &mut threads)?;
+    let recovered = receiver.await.ok();
+    if let Some((assets, _)) = &recovered {
         draft::clear_away(&shared, assets)?;
     }
-    let is_known = assets.is_some() && damage.is_empty();
-    open_streams(&shared, assets.unwrap_or_default(), &mut groups);
+    let is_known = recovered.is_some() && damage.is_empty();
+    let (assets, lost) = recovered.unwrap_or_default();
+    open_streams(&shared, assets, &mut groups);
+    for group in lost {
+        let lost = recover::catalogue_lacks(&shared.stream_dir(group));
+        tracing::error!("JetStream log is damaged: {lost}");
+        shared.health.damaged("", "", &lost);
+        groups.remove(&group);
+    }
     if is_known {
         forget_groups(&shared, groups);
     }

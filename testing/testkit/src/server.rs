@@ -35,6 +35,7 @@ pub struct Builder {
     files: Vec<(String, String)>,
     client_port: bool,
     monitoring: bool,
+    obeys_modes: bool,
 }
 
 /// A program that ran to its end.
@@ -75,6 +76,7 @@ impl Builder {
             files: Vec::new(),
             client_port: true,
             monitoring: false,
+            obeys_modes: false,
         }
     }
 
@@ -111,6 +113,12 @@ impl Builder {
     /// With the monitoring port.
     pub fn monitoring(mut self) -> Self {
         self.monitoring = true;
+        self
+    }
+
+    /// As a process that may read and write only what the modes of files say, as root too.
+    pub fn obeys_modes(mut self) -> Self {
+        self.obeys_modes = true;
         self
     }
 
@@ -161,7 +169,13 @@ impl Builder {
     }
 
     fn command(&self, dir: &TempDir, ports: &Ports, listen: bool) -> Command {
-        let mut command = Command::new(&self.target.binary);
+        let mut command = if self.obeys_modes && rustix::process::geteuid().is_root() {
+            let mut command = Command::new("setpriv");
+            command.args(["--bounding-set", "-dac_override,-dac_read_search"]).arg(&self.target.binary);
+            command
+        } else {
+            Command::new(&self.target.binary)
+        };
         command.current_dir(dir.path());
         if self.config.is_some() {
             command.arg("-c").arg(dir.path().join(CONFIG_FILE));
@@ -334,6 +348,12 @@ impl Server {
         self.child = self.start.spawn(&self.dir, &self.ports, self.runs);
         self.runs += 1;
         self.await_ready().await;
+    }
+
+    /// Starts a stopped server again that is to end by itself.
+    pub async fn restart_in_vain(&mut self) -> Finished {
+        assert!(!self.is_running(), "restart of a running server");
+        self.start.run_in(&self.dir).await
     }
 
     async fn await_ready(&mut self) {

@@ -45,6 +45,7 @@ mod redelivery;
 mod snapshot;
 mod snapshot_cli;
 mod snapshot_refused;
+mod storage;
 mod stream;
 mod system;
 mod waiting;

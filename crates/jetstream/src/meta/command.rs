@@ -1,5 +1,6 @@
 //! Commands of the catalogue, and the catalogue itself, as bytes: JSON, because both are rare and a person may have to read them.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use api::jetstream::stream::StreamConfig;
@@ -71,6 +72,8 @@ enum CommandForm {
 struct CatalogueForm {
     applied: u64,
     next_group: u64,
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    lost: BTreeSet<u64>,
     streams: Vec<StreamForm>,
 }
 
@@ -135,14 +138,20 @@ pub(super) fn encode_catalogue(catalogue: &Catalogue) -> Bytes {
     encode(CatalogueForm {
         applied: catalogue.applied,
         next_group: catalogue.next_group,
+        lost: catalogue.lost.clone(),
         streams: streams.collect(),
     })
 }
 
 pub(super) fn decode_catalogue(bytes: &[u8]) -> Result<Catalogue, DecodeError> {
     let form: CatalogueForm = decode(bytes)?;
-    let mut catalogue =
-        Catalogue { next_group: form.next_group, applied: form.applied, ..Catalogue::default() };
+    let mut catalogue = Catalogue {
+        next_group: form.next_group,
+        unnamed: form.next_group,
+        lost: form.lost,
+        applied: form.applied,
+        ..Catalogue::default()
+    };
     for stream in form.streams {
         let config = stream.config.into();
         let asset = Asset { group: stream.group, created: Timestamp(stream.created), config };

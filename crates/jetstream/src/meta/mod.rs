@@ -9,7 +9,7 @@ mod account;
 mod command;
 mod subjects;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use api::jetstream::limits::Totals;
@@ -71,6 +71,10 @@ pub struct Catalogue {
     /// Of all accounts.
     sums: Sums,
     next_group: u64,
+    /// Groups from here on were in no command and in no file: those that are on disk all the same, the catalogue has lost.
+    unnamed: u64,
+    /// Groups that it has lost, remembered because later ones were named since.
+    lost: BTreeSet<u64>,
     applied: u64,
 }
 
@@ -78,7 +82,7 @@ impl Catalogue {
     /// An empty one.
     #[must_use]
     pub fn new() -> Self {
-        Self { next_group: FIRST_STREAM_GROUP, ..Self::default() }
+        Self { next_group: FIRST_STREAM_GROUP, unnamed: FIRST_STREAM_GROUP, ..Self::default() }
     }
 
     /// The stream of that name.
@@ -131,6 +135,23 @@ impl Catalogue {
         self.next_group = self.next_group.max(group.saturating_add(1));
     }
 
+    /// Of the groups whose files are on disk, those that it never named: entries that did are lost. True if that is news, so that the catalogue has to
+    /// be written before another stream is made.
+    pub fn find_lost(&mut self, on_disk: impl Iterator<Item = u64>) -> bool {
+        let named: BTreeSet<u64> = self.all().map(|(_, asset)| asset.group).collect();
+        let is_lost =
+            |group: &u64| (*group >= self.unnamed || self.lost.contains(group)) && !named.contains(group);
+        let lost: BTreeSet<u64> = on_disk.filter(is_lost).collect();
+        let is_news = lost != self.lost;
+        self.lost = lost;
+        is_news
+    }
+
+    /// Groups that it has lost.
+    pub fn lost(&self) -> impl Iterator<Item = u64> + '_ {
+        self.lost.iter().copied()
+    }
+
     /// The command that creates a stream. The leader has checked that the name is free.
     pub fn create(&self, account: &str, config: StreamConfig, now: Timestamp) -> Command {
         Command::Create {
@@ -160,6 +181,7 @@ impl Catalogue {
 
     fn apply_create(&mut self, account: Box<str>, asset: Asset) -> Change {
         self.next_group = self.next_group.max(asset.group + 1);
+        self.unnamed = self.unnamed.max(asset.group + 1);
         let streams = self.accounts.entry(account.clone()).or_default();
         if streams.get(&asset.config.name).is_some() {
             return Change::Nothing;
@@ -275,6 +297,25 @@ mod tests {
         assert_eq!(sum(catalogue.totals("A").collect()), (1, 0));
         assert_eq!(sum(catalogue.totals_of_all().collect()), (2, 7));
         assert!(!catalogue.overlaps("A", "T", &[">".to_owned()]));
+    }
+
+    #[test]
+    fn groups_that_it_never_named_are_lost_until_their_files_are_gone() {
+        let mut catalogue = Catalogue::new();
+        let create = catalogue.create("A", config("S"), Timestamp(5));
+        apply(&mut catalogue, &create);
+        apply(&mut catalogue, &Command::Delete { account: "A".into(), name: "S".into() });
+        // What is left of a deleted stream is not lost.
+        assert!(!catalogue.find_lost([FIRST_STREAM_GROUP].into_iter()));
+        let on_disk = [FIRST_STREAM_GROUP, FIRST_STREAM_GROUP + 3];
+        catalogue.avoid(FIRST_STREAM_GROUP + 3);
+        assert!(catalogue.find_lost(on_disk.into_iter()) && !catalogue.find_lost(on_disk.into_iter()));
+        let create = catalogue.create("A", config("T"), Timestamp(6));
+        apply(&mut catalogue, &create);
+        let mut again = Catalogue::decode(&catalogue.encode()).unwrap();
+        assert!(!again.find_lost(on_disk.into_iter()));
+        assert_eq!(again.lost().collect::<Vec<_>>(), [FIRST_STREAM_GROUP + 3]);
+        assert!(again.find_lost(std::iter::empty()) && again.lost().next().is_none());
     }
 
     #[test]
