@@ -139,7 +139,7 @@ fn group_of(record: &wal::Record<'_>) -> u64 {
     }
 }
 
-/// The catalogue as it was written last; an empty one if it never was.
+/// The catalogue as it was written last; an empty one if it never was. If that was with the former key, it is written with the new one.
 pub fn read_catalogue(
     disk: &dyn Disk,
     path: &Path,
@@ -148,7 +148,14 @@ pub fn read_catalogue(
     let failed = |reason: String| StartError::Catalogue { path: path.to_owned(), reason };
     match state_file::read(disk, path, &CATALOGUE_FILE, keyring) {
         Ok(None) => Ok(Catalogue::new()),
-        Ok(Some(content)) => Catalogue::decode(&content.bytes).map_err(|error| failed(error.to_string())),
+        Ok(Some(content)) => {
+            let catalogue = Catalogue::decode(&content.bytes).map_err(|error| failed(error.to_string()))?;
+            if content.is_stale {
+                let written = state_file::write(disk, path, &CATALOGUE_FILE, &content.bytes, keyring);
+                written.map_err(|error| failed(error.to_string()))?;
+            }
+            Ok(catalogue)
+        }
         Err(error) => Err(failed(error.to_string())),
     }
 }

@@ -1,6 +1,7 @@
 //! JetStream on one server. What clients see is kept as transcripts, recorded from the reference and compared byte for
 //! byte (`testkit::transcript`); what needs many turns, several clients or a crash is code.
 
+use std::fs;
 use std::path::{Path, PathBuf};
 
 use crate::target;
@@ -30,6 +31,7 @@ mod consumer;
 mod crash;
 mod dead_letters;
 mod direct;
+mod encryption;
 mod ephemeral;
 mod features;
 mod groups;
@@ -56,6 +58,17 @@ fn transcript(name: &str) -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR"))
         .join("tests/it/jetstream/transcripts")
         .join(format!("{name}.txt"))
+}
+
+/// Every file below a directory, in order.
+pub(crate) fn files(dir: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(dir).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() { found.extend(files(&path)) } else { found.push(path) }
+    }
+    found.sort();
+    found
 }
 
 async fn play(file: &str, section: &str) {

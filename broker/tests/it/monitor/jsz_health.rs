@@ -1,13 +1,13 @@
 //! `/healthz` with JetStream.
 
 use std::fs;
-use std::path::{Path, PathBuf};
 
 use serde_json::json;
 use testkit::jetstream::JetStream;
 use testkit::{Builder, Client, Server};
 
 use super::jsz::ACCOUNTS;
+use crate::jetstream::files;
 use crate::{monitored, target};
 
 async fn with_stream() -> Server {
@@ -70,16 +70,6 @@ async fn what_is_asked_for_has_to_be_there() {
     system.request("$SYS.REQ.SERVER.PING.HEALTHZ", "_INBOX.h", "{\"account\":\"NO\"}").await;
     let answer: serde_json::Value = serde_json::from_str(&system.message().await.payload).unwrap();
     assert_eq!(answer["data"]["status_code"], 404, "{answer}");
-}
-
-/// Every file below a directory.
-fn files(dir: &Path) -> Vec<PathBuf> {
-    let mut found = Vec::new();
-    for entry in fs::read_dir(dir).unwrap() {
-        let path = entry.unwrap().path();
-        if path.is_dir() { found.extend(files(&path)) } else { found.push(path) }
-    }
-    found
 }
 
 /// What was stored of a stream and cannot be read back is named; the server serves the rest.

@@ -17,7 +17,7 @@ pub(super) const ENTRY_FIXED: usize = 25;
 pub(super) const NOTE_BYTES: usize = 9;
 
 const MAGIC: &[u8; 8] = b"MYELNWAL";
-const HEADER_COPY: usize = 2048;
+pub(super) const HEADER_COPY: usize = 2048;
 const HEADER_BYTES: usize = 136;
 const ENVELOPE_AT: usize = 56;
 const SEALED: u16 = 1;

@@ -223,8 +223,6 @@ pub struct Report {
     pub damage: Vec<Damage>,
     /// Entries that are missing for certain, because later ones of the group are there.
     pub gaps: Vec<Gap>,
-    /// Segments that need the previous key. They go as they are released.
-    pub previous_key_segments: usize,
 }
 
 /// Why the log could not do it.

@@ -10,7 +10,7 @@ use crate::crypt::FileKey;
 use crate::disk::{Disk, File, Open};
 use crate::record::{self, HEADER_BYTES, Identity};
 
-use super::format::{ALIGN, Body, DATA_START, Header, HeaderFault, VERSION, aligned};
+use super::format::{ALIGN, Body, DATA_START, HEADER_COPY, Header, HeaderFault, VERSION, aligned};
 use super::groups::Table;
 use super::read::unseal;
 use super::segment::{Name, Place, Segment, Spare, key_context, parent, segment_name, spare_name};
@@ -54,6 +54,7 @@ impl Wal {
         };
         let sequences = wal.list()?;
         let found = sequences.iter().map(|sequence| wal.look(*sequence)).collect::<Result<Vec<_>, _>>()?;
+        found.iter().try_for_each(|found| wal.rewrap(found))?;
         let recovery = Recovery { wal: &mut wal, report: Report::default(), visit, bytes: Vec::new() };
         let report = recovery.run(found)?;
         Ok((wal, report))
@@ -107,6 +108,25 @@ impl Wal {
             }
         };
         Ok(Found { sequence, file, len, header, key })
+    }
+
+    /// Wraps the key of a segment anew if the former key of the log did, which may be taken out of the configuration then. One copy of the header after
+    /// the other, so that one of them can be read whenever the power goes.
+    fn rewrap(&self, found: &Found) -> Result<(), Error> {
+        let (Some(header), Some(key), Some(ring)) = (&found.header, &found.key, &self.options.crypt) else {
+            return Ok(());
+        };
+        if !key.is_previous() {
+            return Ok(());
+        }
+        let envelope = Some(ring.rewrap(&key_context(found.sequence), key));
+        let page = Header { envelope, ..*header }.encode();
+        // The first copy is what says that both have to be written: it comes last.
+        for at in [HEADER_COPY, 0] {
+            found.file.write_at(&page[at..at + HEADER_COPY], at as u64)?;
+            found.file.sync()?;
+        }
+        Ok(())
     }
 }
 
@@ -196,7 +216,6 @@ impl Recovery<'_> {
     /// Reads a segment and makes it the newest one.
     fn take(&mut self, found: Found, end: End) -> Outcome {
         let Found { sequence, file, len, header, key } = found;
-        self.report.previous_key_segments += usize::from(key.as_ref().is_some_and(FileKey::is_previous));
         let identity = header.as_ref().map_or_else(|| Identity::new(&[]), Header::identity);
         if let Some(header) = &header {
             self.wal.floor = self.wal.floor.max(header.floor);
