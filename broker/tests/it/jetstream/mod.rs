@@ -38,6 +38,7 @@ mod groups;
 mod lifecycle;
 mod limits;
 mod messages;
+mod numbers;
 mod order;
 mod per_subject;
 mod publish;

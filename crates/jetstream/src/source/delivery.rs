@@ -1,5 +1,6 @@
 //! What comes over a source's subscription: stored messages with their place in the reply subject, heartbeats, flow control.
 
+use api::jetstream::stream::SEQUENCE_MAX;
 use store::Timestamp;
 
 use crate::stream::headers;
@@ -30,7 +31,7 @@ pub(crate) struct Delivery<'a> {
 }
 
 impl<'a> Delivery<'a> {
-    /// Reads a reply subject of either form. `None` if it is none.
+    /// Reads a reply subject of either form. `None` if it is none, or names a place that no stream has.
     pub(crate) fn parse(reply: &'a [u8]) -> Option<Self> {
         let rest = reply.strip_prefix(ACK)?;
         // The longer form has domain and account in front, and perhaps more at the end.
@@ -47,6 +48,9 @@ impl<'a> Delivery<'a> {
         }
         let [deliveries, stream, number, timestamp, pending] = numbers;
         let timestamp = Timestamp(i64::try_from(timestamp).ok()?);
+        if stream > SEQUENCE_MAX {
+            return None;
+        }
         Some(Self { consumer, deliveries, stream, number, timestamp, pending })
     }
 }
@@ -107,9 +111,14 @@ mod tests {
         ] {
             assert_eq!(Delivery::parse(long.as_bytes()), Some(expected), "{long}");
         }
-        for bad in
-            ["", "$JS.FC.O.c.1234", "$JS.ACK.O.c.1.2.3.4", "$JS.ACK.O.c.1.x.3.4.5", "$JS.ACK.O.c.1.2.3.4.5.6"]
-        {
+        for bad in [
+            "",
+            "$JS.FC.O.c.1234",
+            "$JS.ACK.O.c.1.2.3.4",
+            "$JS.ACK.O.c.1.x.3.4.5",
+            "$JS.ACK.O.c.1.9223372036854775808.3.4.5",
+            "$JS.ACK.O.c.1.2.3.4.5.6",
+        ] {
             assert_eq!(Delivery::parse(bad.as_bytes()), None, "{bad}");
         }
     }

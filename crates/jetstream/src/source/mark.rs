@@ -4,6 +4,7 @@
 
 use std::collections::BTreeMap;
 
+use api::jetstream::stream::SEQUENCE_MAX;
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 
 use super::delivery::decimal;
@@ -35,7 +36,7 @@ impl<'a> Mark<'a> {
         let mut fields = value.split(|byte| *byte == b' ');
         Some(Self {
             origin: fields.next()?,
-            sequence: decimal(fields.next()?)?,
+            sequence: decimal(fields.next()?).filter(|sequence| *sequence <= SEQUENCE_MAX)?,
             filters: fields.next()?,
             destinations: fields.next()?,
             subject: fields.next(),
@@ -202,7 +203,7 @@ mod tests {
         assert!(mark.is_of("O o.* >") && !mark.is_of("O > >") && !mark.is_of("O"));
         assert_eq!((mark.sequence, mark.subject), (2, Some(&b"o.2"[..])));
         assert_eq!(value("O > >", 1, b"o", ""), b"O 1 > > o");
-        for bad in ["", "O", "O x > >", "O 1 >"] {
+        for bad in ["", "O", "O x > >", "O 1 >", "O 9223372036854775808 > >"] {
             assert_eq!(Mark::parse(bad.as_bytes()), None, "{bad}");
         }
     }

@@ -18,7 +18,7 @@ use std::time::Duration;
 use api::ApiError;
 use api::error::jetstream::ErrorCode;
 use api::jetstream::consumer::{AckPolicy, ConsumerConfig, SequenceInfo};
-use api::jetstream::stream::{External, StreamSource, StreamSourceInfo, SubjectTransform};
+use api::jetstream::stream::{External, SEQUENCE_MAX, StreamSource, StreamSourceInfo, SubjectTransform};
 use bytes::Bytes;
 use serde::Deserialize;
 use store::Timestamp;
@@ -496,7 +496,8 @@ impl Source {
         };
         let (answered, level, early, deliver) = (*answered, *level, *early, deliver.clone());
         let mut answer: Answer = serde_json::from_slice(&message.payload).unwrap_or_default();
-        let (Some(config), None) = (&answer.config, &answer.error) else {
+        let begun = answer.delivered.stream_seq;
+        let (Some(config), None, ..=SEQUENCE_MAX) = (&answer.config, &answer.error, begun) else {
             self.failed(ctx, level, answer.error);
             return Outcome::Nothing;
         };
@@ -509,7 +510,6 @@ impl Source {
             return self.give_up(ctx, error.into());
         }
         let now = ctx.outside.now();
-        let begun = answer.delivered.stream_seq;
         ctx.effects.push(Effect::Unsubscribe(answered));
         self.consumer = std::mem::take(&mut answer.name).into();
         self.number = 0;

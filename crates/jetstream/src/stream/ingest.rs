@@ -5,7 +5,7 @@
 
 use api::ApiError;
 use api::error::jetstream::ErrorCode;
-use api::jetstream::stream::{Discard, PersistMode, Retention};
+use api::jetstream::stream::{Discard, PersistMode, Retention, SEQUENCE_MAX};
 use bytes::Bytes;
 use store::Timestamp;
 use store::stream::{Expiry, Filter};
@@ -255,6 +255,9 @@ impl Stream {
         }
         if publish.headers.len() + publish.payload.len() > self.rules.message_size_max {
             return Err(ErrorCode::STREAM_MESSAGE_EXCEEDS_MAXIMUM.into());
+        }
+        if self.flights.last_sequence() >= SEQUENCE_MAX {
+            return Err(ErrorCode::STREAM_STORE_FAILED.because("all sequences are used up"));
         }
         Ok(())
     }

@@ -3,7 +3,7 @@
 use api::ApiError;
 use api::error::jetstream::ErrorCode;
 use api::jetstream::request::{MsgGet, Purge};
-use api::jetstream::stream::{Retention, StreamConfig};
+use api::jetstream::stream::{Retention, SEQUENCE_MAX, StreamConfig};
 
 use super::flight::Flight;
 use super::ingest::DEFERRED_MAX;
@@ -204,6 +204,10 @@ impl Stream {
         let filter = purge.filter.as_bytes();
         if (filter.is_empty() || filter == b">") && purge.seq > 0 {
             // A purge may use up sequences that no message had.
+            if purge.seq > SEQUENCE_MAX {
+                let reason = format_args!("sequence can not be above {SEQUENCE_MAX}");
+                return Err(ErrorCode::STREAM_PURGE_FAILED.because(reason));
+            }
             self.flights.raise(purge.seq - 1);
         }
         Command::Purge { filter, below: purge.seq, keep: purge.keep }.encode(&mut effects.proposal);

@@ -10,7 +10,7 @@ use api::error::jetstream::ErrorCode;
 use api::jetstream::consumer::{Admission, ConsumerAction};
 use api::jetstream::decode::{self, DecodeError, Mode};
 use api::jetstream::name;
-use api::jetstream::stream::{Storage, StreamState};
+use api::jetstream::stream::{SEQUENCE_MAX, Storage, StreamState};
 use store::Timestamp;
 use store::stream::{Append, Error as StoreError, Expiry, Filter};
 
@@ -28,8 +28,6 @@ use crate::snapshot::{self, Entry, Reader, Unpacker};
 const DOCUMENT_BYTES_MAX: usize = 64 << 20;
 /// Largest header block.
 const HEADERS_MAX: usize = u16::MAX as usize;
-/// Highest sequence: far enough from the end of numbers that a stream never gets there.
-const SEQUENCE_MAX: u64 = i64::MAX as u64;
 /// Most bytes that a stream may be said to hold.
 const BYTES_MAX: u64 = i64::MAX as u64 / 8;
 

@@ -17,7 +17,9 @@ use crate::optional::{is_zero, null_is_zero};
 use crate::time::Time;
 
 pub use update::{update_request, validate_update};
-pub use validate::{DUPLICATE_WINDOW_DEFAULT, REPLICAS_MAX, create_request, validate_create, with_defaults};
+pub use validate::{
+    DUPLICATE_WINDOW_DEFAULT, REPLICAS_MAX, SEQUENCE_MAX, create_request, validate_create, with_defaults,
+};
 
 policy! {
     /// What lets a message leave a stream.

@@ -17,6 +17,9 @@ use crate::jetstream::{metadata, quote};
 
 /// Most replicas of a stream.
 pub const REPLICAS_MAX: i64 = 5;
+/// Highest sequence that a request may lead a stream to, and the last one that a publisher gets. What a stream stores by itself may lie above: there is
+/// room enough that nothing ever counts to the end of numbers.
+pub const SEQUENCE_MAX: u64 = 1 << 62;
 /// How long message ids are remembered when nothing is said.
 pub const DUPLICATE_WINDOW_DEFAULT: Nanos = Nanos::from_secs(120);
 
@@ -161,6 +164,7 @@ pub(super) fn check(config: &StreamConfig, context: Context<'_>) -> Result<Strea
     check_replicas(&mut config)?;
     fill_counts(&mut config, pedantic)?;
     check_age(&config)?;
+    check_beginning(&config)?;
     fill_duplicate_window(&mut config, server, pedantic)?;
     check_duplicate_window(&config, server)?;
     check_combinations(&config)?;
@@ -248,6 +252,13 @@ fn check_age(config: &StreamConfig) -> Result<(), ApiError> {
     }
     if !config.max_age.is_zero() && config.max_age < SHORTEST_AGE {
         return Err(invalid("max age needs to be >= 100ms"));
+    }
+    Ok(())
+}
+
+fn check_beginning(config: &StreamConfig) -> Result<(), ApiError> {
+    if config.first_seq > SEQUENCE_MAX {
+        return Err(invalid(format_args!("first sequence can not be above {SEQUENCE_MAX}")));
     }
     Ok(())
 }

@@ -5,7 +5,7 @@
 use crate::stream::SubjectState;
 use crate::stream::subjects::SubjectIndex;
 
-/// Mark of a stale sequence; no stream gets so far.
+/// Mark of a stale sequence. No stream gets half so far: what could lead it there is refused.
 const STALE: u64 = 1 << 63;
 
 #[inline]
