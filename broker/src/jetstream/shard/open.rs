@@ -44,7 +44,7 @@ impl Shard {
             Err(error) => return self.open_failed(&spec.entry, spec.respond, &error.to_string()),
         };
         for damage in &recovered.damage {
-            let text = format!("{}: {}, sequences {:?}", damage.file, damage.reason, damage.sequences);
+            let text = damage.to_string();
             tracing::error!(
                 "JetStream stream '{} > {}' is damaged: {text}",
                 spec.entry.account.account.name(),

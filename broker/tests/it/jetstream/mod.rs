@@ -29,6 +29,7 @@ mod budget;
 mod cases;
 mod consumer;
 mod crash;
+mod damage;
 mod dead_letters;
 mod direct;
 mod encryption;

@@ -393,9 +393,7 @@ impl Stream {
     /// Messages that could not be read back are lost, and that is told.
     fn tell_damage(&mut self, effects: &mut Effects) {
         for damage in self.store.take_damage() {
-            let (name, file, reason) = (self.facts.name(), &damage.file, &damage.reason);
-            let lost = damage.sequences.map_or_else(String::new, |lost| format!(", sequences {lost:?}"));
-            effects.push(Effect::Damaged(format!("stream {name:?}: {file}: {reason}{lost}")));
+            effects.push(Effect::Damaged(format!("stream {:?}: {damage}", self.facts.name())));
         }
     }
 

@@ -13,6 +13,7 @@ mod memory;
 mod subjects;
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::ops::RangeInclusive;
 
 use bytes::Bytes;
@@ -143,6 +144,17 @@ pub struct Damage {
     pub reason: String,
 }
 
+impl fmt::Display for Damage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.file, self.reason)?;
+        match &self.sequences {
+            None => Ok(()),
+            Some(lost) if lost.start() == lost.end() => write!(f, ", lost sequence {}", lost.start()),
+            Some(lost) => write!(f, ", lost sequences {} to {}", lost.start(), lost.end()),
+        }
+    }
+}
+
 /// Why a store could not do it.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -185,7 +197,7 @@ pub struct CheckpointDone {
 }
 
 /// A stream's messages. All answers are exact. See the module for what survives a crash.
-pub trait StreamStore: std::fmt::Debug + Send {
+pub trait StreamStore: fmt::Debug + Send {
     /// Counters.
     fn state(&self) -> State;
 
