@@ -31,9 +31,6 @@ use crate::disk::{self, Disk, Open};
 use crate::stream::subjects::SubjectIndex;
 use crate::stream::{Damage, Error, Expiry, Items, Recovered, SubjectState};
 
-/// Subjects of a block that are looked up together.
-const READ_AHEAD: u32 = 32;
-
 pub(super) fn open(
     disk: Arc<dyn Disk>,
     dir: &Path,
@@ -554,13 +551,6 @@ fn count(
             state.messages += 1;
         }
     }
-    for first in (0..names.len()).step_by(READ_AHEAD as usize) {
-        let ids = first..names.len().min(first + READ_AHEAD);
-        subjects.expect(ids.clone().map(|id| names.get(id)));
-        for id in ids {
-            if let Some(state) = states[id as usize] {
-                counters::merge(subjects, names.get(id), state);
-            }
-        }
-    }
+    let of_each = states.into_iter().enumerate();
+    counters::merge(subjects, of_each.filter_map(|(id, state)| Some((names.get(id as u32), state?))));
 }
