@@ -140,7 +140,7 @@ impl Shard {
         let start = self.keeper.as_mut().and_then(|keeper| keeper.start.take());
         let Some((start, untold)) = start else { return };
         if let Some(Position { index, term }) = untold {
-            self.records.push(Record::Released { group: META_GROUP, index, term });
+            self.records.push(Record::Released { group: META_GROUP, index, term, checkpoint: 0 });
         }
         let started = self.node.add_group(GroupId(META_GROUP), start);
         assert!(started.is_ok(), "the catalogue's group does not start: {started:?}");
@@ -270,7 +270,7 @@ impl Shard {
             Ok(()) => {
                 keeper.saved = index;
                 self.node.compact(GroupId(META_GROUP), index);
-                self.records.push(Record::Released { group: META_GROUP, index, term });
+                self.records.push(Record::Released { group: META_GROUP, index, term, checkpoint: 0 });
             }
             // The log still has everything; the next time may be better.
             Err(error) => tracing::error!("JetStream catalogue: {error}"),

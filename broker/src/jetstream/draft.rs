@@ -118,7 +118,7 @@ impl Draft {
         let Asset { group, created, config } = &self.asset;
         let (store, recovered): (Box<dyn StreamStore>, Recovered) = if self.durable {
             mark(&self.shared, *group)?;
-            let (store, recovered) = self.shared.open_files(*group, config)?;
+            let (store, recovered) = self.shared.open_files(*group, config, 0)?;
             (Box::new(store), recovered)
         } else {
             (Box::new(MemoryStore::new()), Recovered::default())

@@ -68,6 +68,8 @@ pub enum Record {
         index: u64,
         /// Term of that entry.
         term: u64,
+        /// The checkpoint that covers them; zero if it has no name.
+        checkpoint: u64,
     },
     /// The group is gone.
     Removed {
@@ -85,8 +87,9 @@ impl Record {
             Self::HardState { group, state } => {
                 wal::Record::HardState { group: GroupId(*group), state: *state }
             }
-            Self::Released { group, index, term } => {
-                wal::Record::Released { group: GroupId(*group), index: *index, term: *term }
+            Self::Released { group, index, term, checkpoint } => {
+                let (index, term, checkpoint) = (*index, *term, *checkpoint);
+                wal::Record::Released { group: GroupId(*group), index, term, checkpoint }
             }
             Self::Removed { group } => wal::Record::Removed { group: GroupId(*group) },
         }
@@ -340,11 +343,14 @@ impl Writer {
 
     /// Writes batches, and syncs as the policy says. False if the log has failed.
     fn complete(&mut self, stats: &LogStats, batches: &[Batch], stop: bool) -> bool {
-        if let Err(error) = self.write(stats, batches, stop) {
+        let written = self.write(stats, batches, stop);
+        if let Err(error) = written.and_then(|()| if stop { self.wal.close() } else { Ok(()) }) {
             self.fail(stats, &error);
             return false;
         }
-        self.reclaim(stats);
+        if !stop {
+            self.reclaim(stats);
+        }
         true
     }
 

@@ -122,14 +122,20 @@ impl Shared {
         self.dir.join("streams").join(format!("{group:016x}"))
     }
 
-    /// Opens a stream's messages on disk, or makes an empty place for them.
-    fn open_files(&self, group: u64, config: &StreamConfig) -> Result<(FileStore, Recovered), StoreError> {
+    /// Opens a stream's messages on disk, or makes an empty place for them. `confirmed` is the checkpoint that the log knows to be on disk.
+    fn open_files(
+        &self,
+        group: u64,
+        config: &StreamConfig,
+        confirmed: u64,
+    ) -> Result<(FileStore, Recovered), StoreError> {
         let options = FileOptions {
             compression: match config.compression {
                 stream::Compression::None => Compression::None,
                 stream::Compression::S2 => Compression::S2,
             },
             keyring: self.keyring.clone(),
+            confirmed,
             ..FileOptions::new(group, Arc::clone(&self.cache))
         };
         FileStore::open(Arc::clone(&self.disk), &self.stream_dir(group), options)
@@ -289,7 +295,6 @@ impl JetStream {
         for shard in threads.drain(..) {
             join(shard);
         }
-        // The last checkpoints; what they release is for the next start to find out.
         self.shared.workers.stop();
         self.shared.log.stop();
         join(log);

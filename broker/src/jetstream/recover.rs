@@ -28,6 +28,8 @@ pub struct GroupLog {
     pub entries: Vec<Entry>,
     /// Place up to which entries were released.
     pub released: Position,
+    /// The checkpoint that covers what was released.
+    pub checkpoint: u64,
 }
 
 /// Why JetStream does not start.
@@ -75,9 +77,10 @@ impl GroupLog {
                 let vote = Some(PeerId(state.vote)).filter(|peer| peer.0 != 0);
                 self.hard_state = Some(HardState { term: state.term, vote, commit: state.commit });
             }
-            wal::Record::Released { index, term, .. } => {
-                if index > self.released.index {
+            wal::Record::Released { index, term, checkpoint, .. } => {
+                if index >= self.released.index {
                     self.released = Position { index, term };
+                    self.checkpoint = checkpoint;
                     self.entries.retain(|entry| entry.index > index);
                 }
             }
@@ -168,7 +171,7 @@ pub fn catalogue_start(
     path: &Path,
 ) -> Result<(Start, Option<Position>), StartError> {
     let logged = log.last();
-    let (start, lost) = start(log, catalogue.applied());
+    let (start, lost) = start(log, catalogue.applied(), 0);
     match lost {
         None => {
             let untold = (logged < start.applied).then_some(start.snapshot);
@@ -178,10 +181,14 @@ pub fn catalogue_start(
     }
 }
 
-/// How a group begins from what its log holds behind the checkpoint; and what of the log cannot be used because something is missing. The group
-/// goes on behind all that the log ever had of it: an index that comes again would be refused by the log, and that ends it for everybody.
-pub fn start(log: GroupLog, applied: u64) -> (Start, Option<String>) {
-    let GroupLog { hard_state, mut entries, released } = log;
+/// How a group begins from what its log holds behind the checkpoint, which says up to where it was applied; and what of the log cannot be used because
+/// something is missing. The group goes on behind all that the log ever had of it: an index that comes again would be refused by the log, and that
+/// ends it for everybody.
+pub fn start(log: GroupLog, applied: u64, checkpoint: u64) -> (Start, Option<String>) {
+    let GroupLog { hard_state, mut entries, released, checkpoint: covering } = log;
+    // What was released later by the same checkpoint held nothing that would have changed the stream.
+    let is_covered = checkpoint != 0 && checkpoint == covering;
+    let applied = if is_covered { applied.max(released.index) } else { applied };
     let last = entries.last().map(|entry| Position { index: entry.index, term: entry.term });
     let before = entries.iter().rfind(|entry| entry.index == applied).map(|entry| entry.term);
     entries.retain(|entry| entry.index > applied);
@@ -216,13 +223,13 @@ mod tests {
         GroupLog {
             hard_state: Some(HardState { term: 3, vote: Some(THIS_SERVER), commit: 0 }),
             entries: entries.collect(),
-            released: Position::default(),
+            ..GroupLog::default()
         }
     }
 
     #[test]
     fn what_the_checkpoint_covers_is_not_replayed() {
-        let (start, lost) = start(log(1..=10), 7);
+        let (start, lost) = start(log(1..=10), 7, 0);
         assert_eq!(
             (start.snapshot.index, start.entries[0].index, start.entries.len(), lost),
             (7, 8, 3, None)
@@ -231,7 +238,7 @@ mod tests {
 
     #[test]
     fn a_hole_behind_the_checkpoint_is_told_and_nothing_behind_it_used() {
-        let (start, lost) = start(log(5..=10), 2);
+        let (start, lost) = start(log(5..=10), 2, 0);
         assert!(start.entries.is_empty());
         assert_eq!(lost.unwrap(), "log entries from 3 on are missing");
         assert_eq!((start.applied, start.snapshot), (10, Position { index: 10, term: 3 }));
@@ -241,7 +248,7 @@ mod tests {
     fn a_hole_in_the_middle_is_told_too() {
         let mut group = log(1..=9);
         group.entries.remove(4);
-        let (start, lost) = start(group, 2);
+        let (start, lost) = start(group, 2, 0);
         assert_eq!((start.applied, start.entries.len()), (9, 0));
         assert_eq!(lost.unwrap(), "log entries from 5 on are missing");
     }
@@ -249,9 +256,25 @@ mod tests {
     #[test]
     fn a_checkpoint_that_is_gone_is_missed_although_the_log_has_no_entries() {
         let group = GroupLog { released: Position { index: 7, term: 2 }, ..GroupLog::default() };
-        let (start, lost) = start(group, 0);
+        let (start, lost) = start(group, 0, 0);
         assert_eq!((start.applied, start.snapshot.term), (7, 2));
         assert_eq!(lost.unwrap(), "log entries from 1 on are missing");
+    }
+
+    #[test]
+    fn what_was_released_by_the_checkpoint_that_is_there_is_covered_by_it() {
+        let group = || {
+            let released = Position { index: 9, term: 3 };
+            GroupLog { released, checkpoint: 77, entries: log(10..=11).entries, ..GroupLog::default() }
+        };
+        let (covered, lost) = start(group(), 7, 77);
+        assert_eq!((covered.applied, covered.snapshot, covered.entries.len()), (9, group().released, 2));
+        assert_eq!(lost, None);
+        for other in [0, 76] {
+            assert_eq!(start(group(), 7, other).1.unwrap(), "log entries from 8 on are missing");
+        }
+        let unnamed = GroupLog { checkpoint: 0, ..group() };
+        assert!(start(unnamed, 7, 0).1.is_some());
     }
 
     #[test]
@@ -267,7 +290,7 @@ mod tests {
 
     #[test]
     fn a_new_group_begins_with_nothing() {
-        let (start, lost) = start(GroupLog::default(), 0);
+        let (start, lost) = start(GroupLog::default(), 0, 0);
         assert_eq!(
             (start.snapshot, start.hard_state, lost),
             (Position::default(), HardState::default(), None)
@@ -280,8 +303,8 @@ mod tests {
         group.take(wal::Record::Entry { group: wal::GroupId(1), index: 4, term: 4, payload: b"y" });
         let indexes: Vec<_> = group.entries.iter().map(|entry| (entry.index, entry.term)).collect();
         assert_eq!(indexes, [(1, 3), (2, 3), (3, 3), (4, 4)]);
-        group.take(wal::Record::Released { group: wal::GroupId(1), index: 3, term: 3 });
-        assert_eq!((group.entries.len(), group.released.term), (1, 3));
+        group.take(wal::Record::Released { group: wal::GroupId(1), index: 3, term: 3, checkpoint: 9 });
+        assert_eq!((group.entries.len(), group.released.term, group.checkpoint), (1, 3, 9));
         group.take(wal::Record::Removed { group: wal::GroupId(1) });
         assert!(group.entries.is_empty() && group.hard_state.is_none());
     }

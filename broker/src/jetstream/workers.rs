@@ -1,12 +1,13 @@
 //! Threads for work that waits for the disk and that nobody's turn should: the jobs of checkpoints.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
 
 use parking_lot::Mutex;
-use store::stream::CheckpointJob;
+use store::stream::{CheckpointJob, Error};
 
 use super::inbox::Inbox;
 use super::shard::Input;
@@ -85,7 +86,9 @@ fn run(receiver: &Mutex<Receiver<Task>>, stats: &Stats) {
         let task = receiver.lock().recv();
         let Ok(Task { group, inbox, job }) = task else { return };
         let began = clock::now();
-        let result = job();
+        // Who waits for it would wait for ever.
+        let result = catch_unwind(AssertUnwindSafe(job))
+            .unwrap_or_else(|_| Err(Error::Failed { reason: "its checkpoint ended in a panic".to_owned() }));
         let ended = clock::now();
         stats.checkpoints.fetch_add(1, Relaxed);
         stats.slow.took(ended.saturating_duration_since(began), ended);

@@ -35,7 +35,7 @@ impl Random {
 enum Logged {
     Entry(GroupId, u64, u64, Bytes),
     HardState(GroupId, HardState),
-    Released(GroupId, u64, u64),
+    Released(GroupId, u64, u64, u64),
     Removed(GroupId),
 }
 
@@ -46,7 +46,9 @@ impl Logged {
                 Self::Entry(group, index, term, Bytes::copy_from_slice(payload))
             }
             Record::HardState { group, state } => Self::HardState(group, state),
-            Record::Released { group, index, term } => Self::Released(group, index, term),
+            Record::Released { group, index, term, checkpoint } => {
+                Self::Released(group, index, term, checkpoint)
+            }
             Record::Removed { group } => Self::Removed(group),
         }
     }
@@ -57,8 +59,9 @@ impl Logged {
                 Record::Entry { group: *group, index: *index, term: *term, payload }
             }
             Self::HardState(group, state) => Record::HardState { group: *group, state: *state },
-            Self::Released(group, index, term) => {
-                Record::Released { group: *group, index: *index, term: *term }
+            Self::Released(group, index, term, checkpoint) => {
+                let (index, term, checkpoint) = (*index, *term, *checkpoint);
+                Record::Released { group: *group, index, term, checkpoint }
             }
             Self::Removed(group) => Record::Removed { group: *group },
         }
@@ -74,7 +77,8 @@ struct Model {
 #[derive(Clone, Default, PartialEq, Eq)]
 struct Group {
     hard_state: Option<HardState>,
-    released: (u64, u64),
+    /// Index, term, checkpoint.
+    released: (u64, u64, u64),
     entries: BTreeMap<u64, (u64, Bytes)>,
 }
 
@@ -105,11 +109,11 @@ impl Model {
             Logged::HardState(group, state) => {
                 self.groups.entry(*group).or_default().hard_state = Some(*state);
             }
-            Logged::Released(_, 0, _) => {}
-            Logged::Released(group, index, term) => {
+            Logged::Released(_, 0, ..) => {}
+            Logged::Released(group, index, term, checkpoint) => {
                 let group = self.groups.entry(*group).or_default();
                 if *index >= group.released.0 {
-                    group.released = (*index, *term);
+                    group.released = (*index, *term, *checkpoint);
                     group.entries = group.entries.split_off(&(index + 1));
                 }
             }
@@ -255,7 +259,7 @@ impl Run {
                 let unreleased = group.last() - group.released.0;
                 let index = group.released.0 + self.random.below(unreleased + 2);
                 let term = group.entries.get(&index).map_or(term, |(term, _)| *term);
-                Logged::Released(id, index, term)
+                Logged::Released(id, index, term, self.random.below(5))
             }
             _ => Logged::Removed(id),
         }
@@ -315,6 +319,9 @@ impl Run {
                 break;
             }
         }
+        if wal.failure().is_none() && self.random.below(3) == 0 && wal.close().is_ok() {
+            self.synced = self.history.len();
+        }
         drop(wal);
         self.disk.clear_rules();
         self.disk.set_capacity(None);
@@ -346,7 +353,8 @@ fn compare(wal: &Wal, model: &Model) -> Check {
     for (id, group) in &model.groups {
         let state = wal.group(*id).ok_or("no state")?;
         equal(&state.hard_state, &group.hard_state, "hard state")?;
-        equal(&(state.released, state.released_term), &group.released, "released")?;
+        let released = (state.released, state.released_term, state.checkpoint);
+        equal(&released, &group.released, "released")?;
         let first = group.entries.keys().next().copied().unwrap_or(group.released.0 + 1);
         equal(&state.entries, &(first..group.last() + 1), "entries")?;
         let found = match group.entries.is_empty() {

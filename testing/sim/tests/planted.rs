@@ -31,6 +31,11 @@ fn a_failed_sync_that_is_tried_again_loses_acknowledged_messages() {
 }
 
 #[test]
+fn files_that_a_start_believes_although_no_sync_confirmed_them_are_missed() {
+    is_found(Plant::FilesBelieved, &[Rule::AckedLost, Rule::UncausedDamage]);
+}
+
+#[test]
 fn an_acknowledgement_before_the_log_is_written_is_broken() {
     is_found(Plant::AckBeforePersisted, &[Rule::AckedLost]);
 }

@@ -1,10 +1,9 @@
 //! The end of a shard: everything it owns is put on stable storage, so that the next start replays nothing.
 
-use std::sync::Arc;
+use std::collections::VecDeque;
 use std::sync::mpsc::SyncSender;
 
-use super::Shard;
-use super::hosted::Checkpoint;
+use super::{Input, Shard};
 
 impl Shard {
     /// Tells clients that wait for messages that the server ends.
@@ -27,32 +26,25 @@ impl Shard {
         groups
     }
 
-    /// Takes a last checkpoint of every stream that has something the last one lacks.
+    /// Takes a last checkpoint of every stream that has something the last one lacks, and releases the log.
     pub(super) fn finish(&mut self) {
         for group in self.groups() {
-            self.finish_stream(group);
+            self.begin_checkpoint(group);
+        }
+        let mut inputs = VecDeque::new();
+        while self.jobs > 0 {
+            self.inbox.take(&mut inputs, None, true);
+            for input in inputs.drain(..) {
+                match input {
+                    Input::CheckpointDone { group, result } => self.checkpoint_done(group, result),
+                    Input::LogFailed(reason) => self.fail_all(&reason),
+                    // Too late: nothing more is taken in.
+                    _ => {}
+                }
+            }
         }
         self.save_catalogue();
         self.send_records();
         self.outgoing.flush();
-    }
-
-    fn finish_stream(&mut self, group: u64) {
-        let Some(hosted) = self.hosted.get_mut(&group) else { return };
-        // A job that is out is finished by its thread; what it lacks is in the log.
-        let is_clean = hosted.applied == hosted.covered;
-        if !hosted.durable || hosted.failed.is_some() || hosted.checkpoint != Checkpoint::Idle || is_clean {
-            return;
-        }
-        hosted.covered = hosted.applied;
-        let job = match hosted.stream.checkpoint() {
-            Ok(job) => job,
-            Err(error) => {
-                let (account, name) = (hosted.entry.account.account.name(), &hosted.entry.name);
-                // Nothing is lost: the log has it.
-                return tracing::error!("JetStream stream '{account} > {name}': {error}");
-            }
-        };
-        self.shared.workers.checkpoint(group, Arc::clone(&self.inbox), job);
     }
 }

@@ -211,7 +211,8 @@ impl Shard {
         }
     }
 
-    /// Starts a checkpoint of a stream, or notes that another one is wanted.
+    /// Starts a checkpoint of a stream, or notes that another one is wanted. If it would hold nothing new, the last one covers what came since, which
+    /// is what Raft itself writes at each start.
     pub(super) fn begin_checkpoint(&mut self, group: u64) {
         if group == META_GROUP {
             return self.save_catalogue();
@@ -224,29 +225,37 @@ impl Shard {
             hosted.checkpoint = Checkpoint::Again;
             return;
         }
+        if !hosted.stream.lacks_checkpoint() {
+            self.records.extend(hosted.release());
+            self.node.compact(GroupId(group), hosted.covered.index);
+            return;
+        }
         match hosted.stream.checkpoint() {
             Ok(job) => {
                 hosted.covered = hosted.applied;
                 hosted.checkpoint = Checkpoint::Running;
                 hosted.log_bytes = 0;
+                self.jobs += 1;
                 self.shared.workers.checkpoint(group, Arc::clone(&self.inbox), job);
             }
             Err(error) => self.fail(group, &error.to_string()),
         }
     }
 
-    fn checkpoint_done(
+    pub(super) fn checkpoint_done(
         &mut self,
         group: u64,
         result: Result<store::stream::CheckpointDone, store::stream::Error>,
     ) {
+        self.jobs -= 1;
         let Some(hosted) = self.hosted.get_mut(&group) else { return };
         let again = std::mem::replace(&mut hosted.checkpoint, Checkpoint::Idle) == Checkpoint::Again;
         let Position { index, term } = hosted.covered;
         match hosted.stream.checkpoint_done(result) {
             Ok(()) => {
                 self.node.compact(GroupId(group), index);
-                self.records.push(Record::Released { group, index, term });
+                let checkpoint = hosted.stream.newest_checkpoint();
+                self.records.push(Record::Released { group, index, term, checkpoint });
                 if again {
                     self.begin_checkpoint(group);
                 }
@@ -286,7 +295,7 @@ impl Shard {
         }
     }
 
-    fn fail_all(&mut self, reason: &Arc<str>) {
+    pub(super) fn fail_all(&mut self, reason: &Arc<str>) {
         self.log_failed = Some(Arc::clone(reason));
         // What is on its way never arrives: streams in memory, and requests, are not held back for it.
         self.unsynced_bytes = 0;

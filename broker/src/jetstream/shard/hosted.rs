@@ -13,6 +13,7 @@ use store::Timestamp;
 
 use super::{Input, Outgoing, Respond};
 use crate::jetstream::directory::StreamEntry;
+use crate::jetstream::log_thread::Record;
 use crate::jetstream::sources::Subscriptions;
 use crate::net::sink::Account;
 
@@ -56,7 +57,7 @@ pub struct Hosted {
     pub checkpoint: Checkpoint,
     /// Place in the log up to which everything is applied.
     pub applied: Position,
-    /// Place that the checkpoint covers whose job is out.
+    /// Place that the log knows to be covered by a checkpoint, or the one of the checkpoint whose job is out.
     pub covered: Position,
     /// Its entry in the shard's deadlines.
     pub deadline: Option<Timestamp>,
@@ -157,6 +158,17 @@ impl Hosted {
         self.next_token += 1;
         self.responders.insert(self.next_token, respond);
         Token(self.next_token)
+    }
+
+    /// Releases the log up to what is applied, all of which the newest checkpoint covers. `None` if the log knows.
+    pub fn release(&mut self) -> Option<Record> {
+        let Position { index, term } = self.applied;
+        if !self.durable || index <= self.covered.index {
+            return None;
+        }
+        self.covered = self.applied;
+        let (group, checkpoint) = (self.entry.group, self.stream.newest_checkpoint());
+        Some(Record::Released { group, index, term, checkpoint })
     }
 
     /// The commands of this turn as one entry, if there are any.

@@ -219,6 +219,8 @@ pub struct Shard {
     pub(super) records_due: Option<Timestamp>,
     pub(super) persisted: Vec<Persisted>,
     pub(super) unsynced_bytes: u64,
+    /// Jobs of checkpoints that are out.
+    pub(super) jobs: usize,
     /// This turn is so small that the shard may as well write the log itself.
     pub(super) small_turn: bool,
     pub(super) log_failed: Option<Arc<str>>,
@@ -246,6 +248,7 @@ impl Shard {
             records_due: None,
             persisted: Vec::new(),
             unsynced_bytes: 0,
+            jobs: 0,
             small_turn: false,
             log_failed: None,
             now: Timestamp(0),

@@ -7,7 +7,7 @@ use api::jetstream::request::StreamInfoDetails;
 use api::jetstream::stream::Storage;
 use jetstream::stream::facts::Identity;
 use jetstream::{Request, Stream, Token};
-use multiraft::{GroupId, Position};
+use multiraft::GroupId;
 use store::Timestamp;
 use store::stream::{MemoryStore, Recovered, StreamStore};
 
@@ -39,7 +39,8 @@ impl Shard {
         if let Some(stream) = spec.draft.take().and_then(|draft| draft.adopt()) {
             return self.host(stream, durable, spec);
         }
-        let (store, recovered) = match self.open_store(&spec.entry, durable) {
+        let confirmed = spec.log.as_ref().map_or(0, |log| log.checkpoint);
+        let (store, recovered) = match self.open_store(&spec.entry, durable, confirmed) {
             Ok(opened) => opened,
             Err(error) => return self.open_failed(&spec.entry, spec.respond, &error.to_string()),
         };
@@ -70,13 +71,9 @@ impl Shard {
     fn host(&mut self, mut stream: Stream, durable: bool, spec: StreamSpec) {
         let group = spec.entry.group;
         let log = spec.log.unwrap_or_default();
-        let logged = log.last();
-        let (start, lost) = recover::start(log, stream.applied());
-        if durable && logged < start.applied {
-            // The log lost the end of what the checkpoint covers, as it may without syncs: it has to know where the group goes on.
-            let Position { index, term } = start.snapshot;
-            self.records.push(Record::Released { group, index, term });
-        }
+        let released = log.released;
+        let (start, lost) = recover::start(log, stream.applied(), stream.newest_checkpoint());
+        stream.cover(start.applied);
         if let Some(lost) = lost {
             self.shared.health.damaged(spec.entry.account.account.name(), &spec.entry.name, &lost);
             tracing::error!(
@@ -85,13 +82,17 @@ impl Shard {
                 spec.entry.name
             );
             // What is left is where the stream goes on from, also after the next crash: nothing is acknowledged before that is on disk.
-            stream.cover(start.applied);
             let renewed = stream.checkpoint().and_then(|job| stream.checkpoint_done(job()));
             if let Err(error) = renewed {
                 return self.open_failed(&spec.entry, spec.respond, &error.to_string());
             }
         }
-        self.hosted.insert(group, Box::new(Hosted::new(stream, spec.entry, durable, spec.respond)));
+        let mut hosted = Hosted::new(stream, spec.entry, durable, spec.respond);
+        hosted.applied = start.snapshot;
+        hosted.covered = released;
+        // The log may have lost the end of what the checkpoint covers: it has to know where the group goes on.
+        self.records.extend(hosted.release());
+        self.hosted.insert(group, Box::new(hosted));
         let started = self.node.add_group(GroupId(group), start);
         if let Err(error) = started {
             self.fail(group, &error.to_string());
@@ -103,11 +104,12 @@ impl Shard {
         &self,
         entry: &StreamEntry,
         durable: bool,
+        confirmed: u64,
     ) -> Result<(Box<dyn StreamStore>, Recovered), store::stream::Error> {
         if !durable {
             return Ok((Box::new(MemoryStore::new()), Recovered::default()));
         }
-        let (store, recovered) = self.shared.open_files(entry.group, &entry.config.load())?;
+        let (store, recovered) = self.shared.open_files(entry.group, &entry.config.load(), confirmed)?;
         Ok((Box::new(store), recovered))
     }
 

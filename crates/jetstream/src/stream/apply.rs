@@ -56,6 +56,7 @@ impl Stream {
             self.handle_ordered_requests(outside, effects);
         }
         self.applied = index;
+        self.changed = true;
         self.fresh = false;
         self.settle(outside);
         if self.leading {

@@ -35,6 +35,16 @@ fn unreadable(name: &str, reason: impl ToString) -> OpenError {
 }
 
 impl Stream {
+    /// Name of the newest checkpoint that is on stable storage; zero if there is none.
+    pub fn newest_checkpoint(&self) -> u64 {
+        self.store.newest_checkpoint()
+    }
+
+    /// Would a checkpoint hold anything but the index of the log that the last one lacks?
+    pub fn lacks_checkpoint(&self) -> bool {
+        self.changed || self.dirty || self.store.wants_checkpoint()
+    }
+
     /// Collects what changed since the last checkpoint. The job may run anywhere; its result goes to `checkpoint_done`.
     pub fn checkpoint(&mut self) -> Result<CheckpointJob, StoreError> {
         let mut changes: Vec<(Box<str>, Option<Bytes>)> = Vec::new();
@@ -71,6 +81,7 @@ impl Stream {
         }
         let job = self.store.begin_checkpoint(self.applied, changes)?;
         self.dirty = false;
+        self.changed = false;
         self.ids_saved = Some(ids);
         Ok(job)
     }

@@ -105,6 +105,8 @@ pub struct Stream {
     usage: Charged,
     /// The configuration or the facts changed since the last checkpoint.
     dirty: bool,
+    /// A command was applied since the last checkpoint.
+    changed: bool,
     /// Nothing was ever applied.
     fresh: bool,
     /// It was told where to begin when it was last opened, or was emptied or restored, so it has a first sequence even if it never had a message.
@@ -186,6 +188,7 @@ impl Stream {
             positions: Positions::default(),
             usage: Charged::default(),
             dirty: fresh,
+            changed: false,
             fresh,
             begun: false,
         };

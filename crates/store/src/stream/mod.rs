@@ -265,6 +265,13 @@ pub trait StreamStore: fmt::Debug + Send {
     /// Takes the result of the job. After an error the store refuses changes.
     fn finish_checkpoint(&mut self, done: Result<CheckpointDone, Error>) -> Result<(), Error>;
 
+    /// Name of the newest checkpoint that is on stable storage, with everything that it names; zero if there is none.
+    fn newest_checkpoint(&self) -> u64;
+
+    /// Is there something to be put in order that only a checkpoint does, even if nothing was changed since the newest one: lost messages to be written off,
+    /// erased ones to be overwritten, files to be removed?
+    fn wants_checkpoint(&self) -> bool;
+
     /// Has anything been lost that was noticed while reading? Handed out once.
     fn take_damage(&mut self) -> Vec<Damage>;
 }

@@ -9,6 +9,8 @@ use super::{BUFFER_BYTES_MAX, Error, GroupId, PAYLOAD_BYTES_MAX, Record, Wal};
 
 /// Zeros are written this far ahead: a sync that has metadata to write then comes once per so many bytes, until segments are recycled.
 const GROW_BYTES: u64 = 1 << 20;
+/// A log that is closed while no entry of it is needed keeps what it has if that is less than one part in this many of a segment.
+const SHORT_DIVISOR: u64 = 64;
 /// Space of the nonce in front of what is sealed.
 const NONCE_BYTES: usize = 12;
 
@@ -32,9 +34,9 @@ impl Wal {
         self.keep_failure(result)
     }
 
-    /// Entries of the group up to the index, whose term is given, are not needed any more. Same as appending the record.
+    /// Entries of the group up to the index, whose term is given, are not needed any more. Same as appending the record, without a checkpoint.
     pub fn release(&mut self, group: GroupId, index: u64, term: u64) -> Result<(), Error> {
-        self.append(Record::Released { group, index, term })
+        self.append(Record::Released { group, index, term, checkpoint: 0 })
     }
 
     /// The group is gone. Same as appending the record.
@@ -56,20 +58,53 @@ impl Wal {
         self.keep_failure(result)
     }
 
-    /// Leaves a synced note that everything before had been synced, so that damage there is never taken for a torn tail. For the end of the server and
-    /// for quiet moments; does nothing if there is such a note.
+    /// Leaves a synced note that everything before had been synced, so that damage there is never taken for a torn tail. For quiet moments; does
+    /// nothing if there is such a note.
     pub fn mark(&mut self) -> Result<(), Error> {
         self.check()?;
-        let result = self.write_and_sync().and_then(|()| {
-            if self.marked < self.synced {
-                self.put_mark()?;
-                self.write_and_sync()?;
-                // The note itself needs none.
-                self.marked = self.synced;
-            }
-            Ok(())
-        });
+        let result = self.sync_and_mark();
         self.keep_failure(result)
+    }
+
+    /// Syncs and marks for the last time, and leaves the next opening no more to read than it needs. Nothing is to be appended after it.
+    pub fn close(&mut self) -> Result<(), Error> {
+        self.check()?;
+        let result = self.shorten();
+        self.keep_failure(result)
+    }
+
+    fn shorten(&mut self) -> Result<(), Error> {
+        self.write_and_sync()?;
+        let is_needed = self.table.segments.iter().any(|segment| segment.live > 0);
+        if !is_needed && self.bytes_in_use() > self.options.segment_bytes / SHORT_DIVISOR {
+            // Space that is used already is for a segment that will be filled.
+            let spares = std::mem::take(&mut self.spares);
+            let rolled = self.roll();
+            self.spares.extend(spares);
+            rolled?;
+            self.free_oldest(self.table.segments.len() - 1)?;
+        }
+        self.sync_and_mark()?;
+        // Nobody continues a segment of an earlier life, so its space is no use.
+        let newest = self.table.newest_mut();
+        newest.file.set_len(newest.end)?;
+        newest.len = newest.end;
+        Ok(())
+    }
+
+    fn bytes_in_use(&self) -> u64 {
+        self.table.segments.iter().map(|segment| segment.end.saturating_sub(DATA_START)).sum()
+    }
+
+    fn sync_and_mark(&mut self) -> Result<(), Error> {
+        self.write_and_sync()?;
+        if self.marked < self.synced {
+            self.put_mark()?;
+            self.write_and_sync()?;
+            // The note itself needs none.
+            self.marked = self.synced;
+        }
+        Ok(())
     }
 
     pub(super) fn check(&self) -> Result<(), Error> {

@@ -10,7 +10,7 @@ pub(super) const DATA_START: u64 = 4096;
 /// Frames begin at multiples of this.
 pub(super) const ALIGN: usize = 8;
 /// Version that is written and the highest that is read.
-pub(super) const VERSION: u16 = 1;
+pub(super) const VERSION: u16 = 2;
 /// Length of the body of an entry without its payload.
 pub(super) const ENTRY_FIXED: usize = 25;
 /// Length of the bodies of marks, closes and floors.
@@ -131,7 +131,7 @@ impl<'a> Body<'a> {
         match self {
             Self::Record(Record::Entry { payload, .. }) => ENTRY_FIXED + payload.len(),
             Self::Record(Record::HardState { .. }) => 33,
-            Self::Record(Record::Released { .. }) => 25,
+            Self::Record(Record::Released { .. }) => 33,
             Self::Record(Record::Removed { .. }) => 9,
             Self::Mark(_) | Self::Closed(_) | Self::Floor(_) => NOTE_BYTES,
         }
@@ -151,7 +151,9 @@ impl<'a> Body<'a> {
             Self::Record(Record::HardState { group, state }) => {
                 put(HARD_STATE, &[group.0, state.term, state.vote, state.commit]);
             }
-            Self::Record(Record::Released { group, index, term }) => put(RELEASED, &[group.0, index, term]),
+            Self::Record(Record::Released { group, index, term, checkpoint }) => {
+                put(RELEASED, &[group.0, index, term, checkpoint]);
+            }
             Self::Record(Record::Removed { group }) => put(REMOVED, &[group.0]),
             Self::Mark(offset) => put(MARK, &[offset]),
             Self::Closed(next) => put(CLOSED, &[next]),
@@ -184,9 +186,13 @@ impl<'a> Body<'a> {
                 Self::Record(Record::HardState { group: GroupId(u64_at(fields, 0)), state })
             }
             RELEASED => {
-                let fields = numbers(3)?;
-                let group = GroupId(u64_at(fields, 0));
-                Self::Record(Record::Released { group, index: u64_at(fields, 8), term: u64_at(fields, 16) })
+                // Segments of version 1 do not name the checkpoint.
+                let (fields, checkpoint) = match numbers(4) {
+                    Some(fields) => (fields, u64_at(fields, 24)),
+                    None => (numbers(3)?, 0),
+                };
+                let (index, term) = (u64_at(fields, 8), u64_at(fields, 16));
+                Self::Record(Record::Released { group: GroupId(u64_at(fields, 0)), index, term, checkpoint })
             }
             REMOVED => Self::Record(Record::Removed { group: GroupId(u64_at(numbers(1)?, 0)) }),
             MARK => Self::Mark(u64_at(numbers(1)?, 0)),
@@ -231,10 +237,10 @@ mod tests {
         assert_eq!(Header::decode(&header.encode(), 8), Err(HeaderFault::Damaged));
         assert_eq!(Header::decode(&header.encode()[..100], 9), Err(HeaderFault::Damaged));
         let mut later = header.encode();
-        later[8] = 2;
+        later[8] = VERSION as u8 + 1;
         let sum = record::checksum(Identity::new(&[9]), 0, &later[..HEADER_BYTES - 8]);
         later[HEADER_BYTES - 8..HEADER_BYTES].copy_from_slice(&sum.to_le_bytes());
-        assert_eq!(Header::decode(&later, 9), Err(HeaderFault::Version(2)));
+        assert_eq!(Header::decode(&later, 9), Err(HeaderFault::Version(VERSION + 1)));
     }
 
     #[test]
@@ -244,7 +250,7 @@ mod tests {
             Body::Record(Record::Entry { group, index: 1, term: 2, payload: b"" }),
             Body::Record(Record::Entry { group, index: 1, term: 2, payload: b"payload" }),
             Body::Record(Record::HardState { group, state: HardState { term: 1, vote: 2, commit: 3 } }),
-            Body::Record(Record::Released { group, index: 1, term: 2 }),
+            Body::Record(Record::Released { group, index: 1, term: 2, checkpoint: 3 }),
             Body::Record(Record::Removed { group }),
             Body::Mark(1),
             Body::Closed(2),
@@ -259,6 +265,11 @@ mod tests {
                 assert_eq!(Body::decode(&bytes[..bytes.len() - 1]), None);
             }
         }
+        let released =
+            [&[RELEASED][..], &[5, 0, 0, 0, 0, 0, 0, 0], &[1, 0, 0, 0, 0, 0, 0, 0], &[2; 8]].concat();
+        let term = u64::from_le_bytes([2; 8]);
+        let first_version = Record::Released { group, index: 1, term, checkpoint: 0 };
+        assert_eq!(Body::decode(&released), Some(Body::Record(first_version)));
         assert_eq!(Body::decode(&[0; 9]), None);
         assert_eq!(Body::decode(&[]), None);
         assert_eq!(Body::decode(&[ENTRY; 20]), None);

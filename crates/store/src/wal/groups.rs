@@ -38,6 +38,8 @@ pub(super) struct Group {
     pub(super) hard_segment: u64,
     pub(super) released: u64,
     pub(super) released_term: u64,
+    /// What the latest release mark names.
+    pub(super) checkpoint: u64,
     /// Segment with the latest release mark; zero for none.
     pub(super) released_segment: u64,
     /// Newest segment whose list of groups has this one.
@@ -114,6 +116,7 @@ impl Table {
             hard_state: group.hard_state,
             released: group.released,
             released_term: group.released_term,
+            checkpoint: group.checkpoint,
             entries: first..end,
             last_term: group.runs.back().map_or(group.released_term, |run| run.term),
         })
@@ -175,12 +178,13 @@ impl Table {
                 group.hard_state = Some(state);
                 group.hard_segment = newest;
             }
-            Record::Released { group: id, index, term } => {
+            Record::Released { group: id, index, term, checkpoint } => {
                 let newest = self.touch(id);
                 let group = self.groups.entry(id).or_default();
                 if index >= group.released {
                     group.released = index;
                     group.released_term = term;
+                    group.checkpoint = checkpoint;
                     group.released_segment = newest;
                 }
                 self.release(id);

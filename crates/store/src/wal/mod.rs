@@ -9,7 +9,7 @@
 //! become segments. Numbers are little-endian. A segment begins with a header, at offset 0 and again at 2048 in case the first is damaged:
 //!
 //! ```text
-//! magic "MYELNWAL" | version u16 = 1 | flags u16: 1 = sealed | 0 u32 | sequence u64 | stamp u64 | previous u64 | end of previous u64
+//! magic "MYELNWAL" | version u16 = 2 | flags u16: 1 = sealed | 0 u32 | sequence u64 | stamp u64 | previous u64 | end of previous u64
 //! | floor u64 | envelope of the key, 72 bytes, zeros if not sealed | checksum u64
 //! ```
 //!
@@ -22,7 +22,7 @@
 //! |---|---|
 //! | 1 entry | group u64, index u64, term u64, payload |
 //! | 2 hard state | group u64, term u64, vote u64, commit u64 |
-//! | 3 released | group u64, index u64, term u64 |
+//! | 3 released | group u64, index u64, term u64, checkpoint u64 that covers them, not in version 1 |
 //! | 4 removed | group u64 |
 //! | 5 mark | offset u64 up to which this segment had been synced when this was written |
 //! | 6 closed | sequence u64 of the next segment, which exists |
@@ -38,6 +38,8 @@
 //!   the segment is.
 //! - A log that is opened never continues a segment: it begins a new one, with a stamp of its own. What a torn tail leaves behind can so never become valid.
 //! - Space is written with zeros ahead of use, and recycled segments are already written, so that a sync has no metadata to write.
+//! - A log that is closed in good order ends with its newest segment's last frame, a mark. If it is long and no entry of it is needed, what has to be kept
+//!   of each group goes on in a new segment, and all others are recycled.
 //!
 //! # Recovery
 //!
@@ -107,7 +109,8 @@ pub enum Record<'a> {
         /// See [`HardState`].
         state: HardState,
     },
-    /// Entries of the group up to the index are not needed any more. Term is that of the entry at the index.
+    /// Entries of the group up to the index are not needed any more: a checkpoint that is on stable storage covers them. Term is that of the
+    /// entry at the index.
     Released {
         /// Whose.
         group: GroupId,
@@ -115,6 +118,8 @@ pub enum Record<'a> {
         index: u64,
         /// Of the entry at `index`.
         term: u64,
+        /// Name of the checkpoint, for the owner to know again; zero for none.
+        checkpoint: u64,
     },
     /// The group is gone with all that was logged of it. It may begin anew.
     Removed {
@@ -154,6 +159,8 @@ pub struct GroupState {
     pub released: u64,
     /// Term of that entry.
     pub released_term: u64,
+    /// What was named as the checkpoint that covers the released entries; zero for none.
+    pub checkpoint: u64,
     /// Indexes of the entries that are not released; empty if there is none.
     pub entries: Range<u64>,
     /// Term of the last entry, released or not; zero for none.

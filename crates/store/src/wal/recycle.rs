@@ -19,7 +19,7 @@ impl Wal {
         Ok(free)
     }
 
-    fn free_oldest(&mut self, count: usize) -> Result<(), Error> {
+    pub(super) fn free_oldest(&mut self, count: usize) -> Result<(), Error> {
         let floor = self.table.segments[count].sequence;
         self.carry(count, floor)?;
         self.make_room(Body::Floor(floor).length())?;
@@ -48,8 +48,9 @@ impl Wal {
         for id in ids {
             let Some(group) = self.table.get(id) else { continue };
             let hard_state = group.hard_state.filter(|_| group.hard_segment < floor);
-            let released = Record::Released { group: id, index: group.released, term: group.released_term };
-            let released = (group.released > 0 && group.released_segment < floor).then_some(released);
+            let (index, term, checkpoint) = (group.released, group.released_term, group.checkpoint);
+            let released = Record::Released { group: id, index, term, checkpoint };
+            let released = (index > 0 && group.released_segment < floor).then_some(released);
             if let Some(state) = hard_state {
                 self.append_unchecked(Record::HardState { group: id, state })?;
             }

@@ -376,3 +376,43 @@ fn the_log_may_live_on_a_thread_of_its_own() {
     fn is_send<T: Send>() {}
     is_send::<Wal>();
 }
+
+#[test]
+fn a_closed_log_of_which_nothing_is_needed_is_short_and_keeps_its_numbers() {
+    let disk = FaultDisk::new(1);
+    let (mut wal, _) = open(&disk, 1);
+    let state = HardState { term: 4, vote: 2, commit: 1 };
+    wal.append(Record::HardState { group: TWO, state }).unwrap();
+    let next = fill(&mut wal, ONE, 3);
+    wal.append(Record::Released { group: ONE, index: next - 1, term: 1, checkpoint: 99 }).unwrap();
+    wal.close().unwrap();
+    assert_eq!(wal.segments(), 1);
+    let newest = names(&disk)[0].clone();
+    assert_eq!(newest, "0000000000000004.wal", "the others are spare");
+    let length = disk.read(&Path::new("/log").join(newest)).unwrap().len() as u64;
+    assert!(length < format::DATA_START + 500, "{length} bytes are to be read");
+    disk.crash(Loss::Everything);
+    let (wal, report) = open(&disk, 2);
+    assert_eq!((report.torn_bytes, report.damage), (0, vec![]));
+    let one = wal.group(ONE).unwrap();
+    assert_eq!((one.released, one.released_term, one.checkpoint), (next - 1, 1, 99));
+    assert_eq!(wal.group(TWO).unwrap().hard_state, Some(state));
+}
+
+#[test]
+fn a_closed_log_keeps_what_is_needed_and_proves_it() {
+    let disk = FaultDisk::new(1);
+    let (mut wal, _) = open(&disk, 1);
+    let next = fill(&mut wal, ONE, 2);
+    wal.append(Record::Released { group: ONE, index: next - 2, term: 1, checkpoint: 99 }).unwrap();
+    wal.close().unwrap();
+    assert_eq!(wal.segments(), 2);
+    disk.crash(Loss::Everything);
+    let newest = Path::new("/log").join("0000000000000002.wal");
+    let damaged = disk.fork(1);
+    assert!(damaged.flip_bit(&newest, (format::DATA_START + 20) * 8));
+    let (wal, report) = open(&disk, 2);
+    assert_eq!((report.damage, wal.group(ONE).unwrap().entries), (vec![], next - 1..next));
+    let (_, report) = open(&damaged, 2);
+    assert_eq!((report.torn_bytes, report.damage.len()), (0, 1), "it had been synced");
+}

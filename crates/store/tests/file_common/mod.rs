@@ -48,6 +48,15 @@ pub(crate) fn open(disk: &FaultDisk, form: Form) -> Result<(FileStore, Recovered
     FileStore::open(Arc::new(disk.clone()), Path::new(DIR), options(form))
 }
 
+/// The same, if this checkpoint is known to be on stable storage.
+pub(crate) fn open_confirmed(
+    disk: &FaultDisk,
+    form: Form,
+    confirmed: u64,
+) -> Result<(FileStore, Recovered), Error> {
+    FileStore::open(Arc::new(disk.clone()), Path::new(DIR), FileOptions { confirmed, ..options(form) })
+}
+
 pub(crate) fn payload(sequence: u64) -> Vec<u8> {
     format!("payload {sequence} ").repeat(1 + sequence as usize % 12).into_bytes()
 }

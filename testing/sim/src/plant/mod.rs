@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use ::store::stream::{Items, Recovered};
 
-pub(crate) use disk::BrokenDisk;
+pub(crate) use disk::{BrokenDisk, CHECKPOINT, Lie};
 pub(crate) use store::BrokenStore;
 
 /// A server that is broken in one way.
@@ -19,6 +19,8 @@ pub enum Plant {
     SyncIgnored,
     /// A sync that failed is tried again, and believed.
     SyncRetried,
+    /// A start takes the files of a stream for synced, whatever the log knows of them.
+    FilesBelieved,
     /// What is on its way to the log counts as written.
     AckBeforePersisted,
     /// The log is released when a checkpoint begins, not when it is on disk.
@@ -52,6 +54,8 @@ pub enum Plant {
 pub(crate) struct Memory {
     items: BTreeMap<u64, Items>,
     replaying: BTreeMap<u64, Arc<AtomicBool>>,
+    /// The files of a stream are being opened that was there before.
+    pub(crate) opening: Arc<AtomicBool>,
 }
 
 impl Memory {

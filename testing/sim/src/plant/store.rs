@@ -136,6 +136,14 @@ impl StreamStore for BrokenStore {
         self.inner.finish_checkpoint(done)
     }
 
+    fn newest_checkpoint(&self) -> u64 {
+        self.inner.newest_checkpoint()
+    }
+
+    fn wants_checkpoint(&self) -> bool {
+        self.inner.wants_checkpoint()
+    }
+
     fn take_damage(&mut self) -> Vec<Damage> {
         self.inner.take_damage()
     }

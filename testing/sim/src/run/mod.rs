@@ -18,7 +18,7 @@ use store::disk::Disk;
 use store::disk::fault::FaultDisk;
 
 use crate::history::{History, Rule, Violation};
-use crate::plant::{BrokenDisk, Plant};
+use crate::plant::{BrokenDisk, Lie, Plant};
 use crate::random::Random;
 use crate::shell::{Server, Settings};
 use crate::witness::Witness;
@@ -168,8 +168,12 @@ impl Run {
     fn server_disk(&self) -> Arc<dyn Disk> {
         let disk: Arc<dyn Disk> = Arc::new(self.disk.clone());
         match self.settings.plant {
-            Some(Plant::SyncIgnored) => Arc::new(BrokenDisk { inner: disk, ignores: true }),
-            Some(Plant::SyncRetried) => Arc::new(BrokenDisk { inner: disk, ignores: false }),
+            Some(Plant::SyncIgnored) => Arc::new(BrokenDisk { inner: disk, lie: Lie::Ignored }),
+            Some(Plant::SyncRetried) => Arc::new(BrokenDisk { inner: disk, lie: Lie::Retried }),
+            Some(Plant::FilesBelieved) => {
+                let opening = Arc::clone(&self.settings.memory.borrow().opening);
+                Arc::new(BrokenDisk { inner: disk, lie: Lie::Believed(opening) })
+            }
             _ => disk,
         }
     }

@@ -1,19 +1,21 @@
 //! Streams come and go: their store is opened, their log replayed, their group started, their checkpoints taken; and at last they are destroyed.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 
 use api::jetstream::stream::{Compression, Storage};
 use jetstream::effect::Effects;
 use jetstream::stream::facts::Identity;
 use jetstream::{Request, Stream, Token};
 use multiraft::{GroupId, Position};
+use store::disk::Open;
 use store::stream::{
     self as files, CheckpointDone, FileOptions, FileStore, MemoryStore, Recovered, StreamStore,
 };
 
 use super::log::{GroupLog, Record};
 use super::{ACCOUNT, Out, Server};
-use crate::plant::{BrokenStore, Plant};
+use crate::plant::{BrokenStore, CHECKPOINT, Plant};
 
 /// Where a stream is with its checkpoint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,13 +41,25 @@ pub(crate) struct Hosted {
     pub(super) token: Option<Token>,
 }
 
+impl Hosted {
+    /// Releases the log up to what is applied, all of which the newest checkpoint covers. `None` if the log knows.
+    fn release(&mut self, group: u64) -> Option<Record> {
+        if !self.durable || self.applied.index <= self.covered.index {
+            return None;
+        }
+        self.covered = self.applied;
+        Some(Record::Released { group, at: self.applied, checkpoint: self.stream.newest_checkpoint() })
+    }
+}
+
 impl Server {
     pub(super) fn open(&mut self, group: u64, name: &str, log: Option<GroupLog>, token: Option<Token>) {
         let Some((_, config)) = self.keeper.get(name) else { return };
         let config = config.clone();
         let Some(created) = self.keeper.created(name) else { return };
         let durable = config.storage == Storage::File;
-        let opened = self.open_store(group, config.compression, durable);
+        let confirmed = log.as_ref().map_or(0, |log| log.checkpoint);
+        let opened = self.open_store(group, config.compression, durable.then_some(confirmed));
         let (store, recovered) = match opened {
             Ok(opened) => opened,
             Err(error) => return self.open_failed(group, error.to_string()),
@@ -55,7 +69,6 @@ impl Server {
         }
         let identity = Identity { account: ACCOUNT.into(), name: name.into(), group, domain: None, created };
         self.witness.borrow_mut().open(&identity, &config, durable);
-        let applied = recovered.applied;
         let mut stream = match Stream::new(identity, config, store, recovered) {
             Ok(stream) => stream,
             Err(error) => return self.open_failed(group, error.to_string()),
@@ -64,22 +77,18 @@ impl Server {
         if self.settings.plant == Some(Plant::TailForgotten) {
             log.entries.pop();
         }
-        let logged = log.last();
-        let (start, lost) = log.start(applied);
-        if durable && logged < start.applied {
-            // The log lost the end of what the checkpoint covers, as it may without syncs: it has to know where the group goes on.
-            self.batch.records.push(Record::Released { group, at: start.snapshot });
-        }
+        let covered = log.released;
+        let (start, lost) = log.start(stream.applied(), stream.newest_checkpoint());
+        stream.cover(start.applied);
         if let Some(lost) = lost {
             self.tell_damage(group, lost);
             // What is left is where the stream goes on from, also after the next crash.
-            stream.cover(start.applied);
             let renewed = stream.checkpoint().and_then(|job| stream.checkpoint_done(job()));
             if let Err(error) = renewed {
                 return self.open_failed(group, error.to_string());
             }
         }
-        let hosted = Hosted {
+        let mut hosted = Hosted {
             stream,
             effects: Effects::default(),
             durable,
@@ -87,10 +96,12 @@ impl Server {
             failed: None,
             log_bytes: 0,
             checkpoint: Checkpoint::Idle,
-            applied: Position::default(),
-            covered: Position::default(),
+            applied: start.snapshot,
+            covered,
             token,
         };
+        // The log may have lost the end of what the checkpoint covers: it has to know where the group goes on.
+        self.batch.records.extend(hosted.release(group));
         self.hosted.insert(group, hosted);
         if let Err(error) = self.node.add_group(GroupId(group), start) {
             self.fail(group, &error.to_string());
@@ -101,11 +112,11 @@ impl Server {
         &self,
         group: u64,
         compression: Compression,
-        durable: bool,
+        confirmed: Option<u64>,
     ) -> Result<(Box<dyn StreamStore>, Recovered), files::Error> {
-        if !durable {
+        let Some(confirmed) = confirmed else {
             return Ok((Box::new(MemoryStore::new()), Recovered::default()));
-        }
+        };
         let options = FileOptions {
             compression: match compression {
                 Compression::None => files::Compression::None,
@@ -113,10 +124,17 @@ impl Server {
             },
             keyring: self.settings.keyring.clone(),
             block_bytes: files::BLOCK_BYTES_MIN,
+            confirmed,
             ..FileOptions::new(group, Arc::clone(&self.cache))
         };
-        let (store, mut recovered) =
-            FileStore::open(Arc::clone(&self.disk), &Self::stream_dir(group), options)?;
+        let dir = Self::stream_dir(group);
+        let is_believed = self.settings.plant == Some(Plant::FilesBelieved)
+            && self.disk.open(&dir.join(CHECKPOINT), Open::Read).is_ok();
+        let opening = Arc::clone(&self.settings.memory.borrow().opening);
+        opening.store(is_believed, Relaxed);
+        let opened = FileStore::open(Arc::clone(&self.disk), &dir, options);
+        opening.store(false, Relaxed);
+        let (store, mut recovered) = opened?;
         let store: Box<dyn StreamStore> = Box::new(store);
         let Some(plant) = self.settings.plant else { return Ok((store, recovered)) };
         let mut memory = self.settings.memory.borrow_mut();
@@ -174,13 +192,19 @@ impl Server {
             hosted.checkpoint = Checkpoint::Again;
             return;
         }
+        if !hosted.stream.lacks_checkpoint() {
+            self.batch.records.extend(hosted.release(group));
+            self.node.compact(GroupId(group), hosted.covered.index);
+            return;
+        }
         match hosted.stream.checkpoint() {
             Ok(job) => {
                 hosted.covered = hosted.applied;
                 hosted.checkpoint = Checkpoint::Running;
                 hosted.log_bytes = 0;
                 if self.settings.plant == Some(Plant::ReleasedEarly) {
-                    self.batch.records.push(Record::Released { group, at: hosted.covered });
+                    let checkpoint = hosted.stream.newest_checkpoint();
+                    self.batch.records.push(Record::Released { group, at: hosted.covered, checkpoint });
                 }
                 self.jobs.push((group, job));
             }
@@ -195,26 +219,13 @@ impl Server {
         match hosted.stream.checkpoint_done(done) {
             Ok(()) => {
                 self.node.compact(GroupId(group), at.index);
-                self.batch.records.push(Record::Released { group, at });
+                let checkpoint = hosted.stream.newest_checkpoint();
+                self.batch.records.push(Record::Released { group, at, checkpoint });
                 if again {
                     self.begin_checkpoint(group);
                 }
             }
             Err(error) => self.fail(group, &error.to_string()),
-        }
-    }
-
-    /// A last checkpoint, if it would hold something new.
-    pub(super) fn finish_stream(&mut self, group: u64) {
-        let Some(hosted) = self.hosted.get_mut(&group) else { return };
-        let is_clean = hosted.applied == hosted.covered;
-        if !hosted.durable || hosted.failed.is_some() || hosted.checkpoint != Checkpoint::Idle || is_clean {
-            return;
-        }
-        hosted.covered = hosted.applied;
-        // If it fails the log has everything.
-        if let Ok(job) = hosted.stream.checkpoint() {
-            self.jobs.push((group, job));
         }
     }
 

@@ -65,7 +65,7 @@ impl Keeper {
         let saved = catalogue.applied();
         let log = logs.remove(&META_GROUP).unwrap_or_default();
         let logged = log.last();
-        let (start, lost) = log.start(saved);
+        let (start, lost) = log.start(saved, 0);
         if let Some(lost) = lost {
             return Err(BootError::Catalogue(lost));
         }
@@ -98,7 +98,7 @@ impl Server {
     pub(super) fn start_keeper(&mut self) {
         let Some((start, untold)) = self.keeper.start.take() else { return };
         if let Some(at) = untold {
-            self.batch.records.push(Record::Released { group: META_GROUP, at });
+            self.batch.records.push(Record::Released { group: META_GROUP, at, checkpoint: 0 });
         }
         let started = self.node.add_group(GroupId(META_GROUP), start);
         assert!(started.is_ok(), "the catalogue's group does not start: {started:?}");
@@ -225,7 +225,7 @@ impl Server {
         if state_file::write(&*self.disk, &path(), &KIND, &bytes, keyring).is_ok() {
             self.keeper.saved = at.index;
             self.node.compact(GroupId(META_GROUP), at.index);
-            self.batch.records.push(Record::Released { group: META_GROUP, at });
+            self.batch.records.push(Record::Released { group: META_GROUP, at, checkpoint: 0 });
         }
     }
 }

@@ -20,7 +20,7 @@ pub(super) const THIS_SERVER: PeerId = PeerId(1);
 pub(super) enum Record {
     Entry { group: u64, index: u64, term: u64, payload: Bytes },
     HardState { group: u64, state: wal::HardState },
-    Released { group: u64, at: Position },
+    Released { group: u64, at: Position, checkpoint: u64 },
     Removed { group: u64 },
 }
 
@@ -33,8 +33,9 @@ impl Record {
             Self::HardState { group, state } => {
                 wal::Record::HardState { group: wal::GroupId(*group), state: *state }
             }
-            Self::Released { group, at } => {
-                wal::Record::Released { group: wal::GroupId(*group), index: at.index, term: at.term }
+            Self::Released { group, at: Position { index, term }, checkpoint } => {
+                let (index, term, checkpoint) = (*index, *term, *checkpoint);
+                wal::Record::Released { group: wal::GroupId(*group), index, term, checkpoint }
             }
             Self::Removed { group } => wal::Record::Removed { group: wal::GroupId(*group) },
         }
@@ -53,7 +54,8 @@ pub(crate) struct Batch {
 pub(crate) struct GroupLog {
     hard_state: Option<HardState>,
     pub(super) entries: Vec<Entry>,
-    released: Position,
+    pub(super) released: Position,
+    pub(super) checkpoint: u64,
 }
 
 impl GroupLog {
@@ -69,9 +71,10 @@ impl GroupLog {
                 let vote = Some(PeerId(state.vote)).filter(|peer| peer.0 != 0);
                 self.hard_state = Some(HardState { term: state.term, vote, commit: state.commit });
             }
-            wal::Record::Released { index, term, .. } => {
-                if index > self.released.index {
+            wal::Record::Released { index, term, checkpoint, .. } => {
+                if index >= self.released.index {
                     self.released = Position { index, term };
+                    self.checkpoint = checkpoint;
                     self.entries.retain(|entry| entry.index > index);
                 }
             }
@@ -84,10 +87,12 @@ impl GroupLog {
         self.entries.last().map_or(0, |entry| entry.index).max(self.released.index)
     }
 
-    /// How the group begins behind its checkpoint, and what of the log cannot be used because something is missing. The group goes on behind all that
+    /// How the group begins behind its checkpoint, which says up to where it was applied, and what of the log cannot be used because something is missing. The group goes on behind all that
     /// the log ever had of it: an index that comes again would be refused by the log.
-    pub(super) fn start(self, applied: u64) -> (Start, Option<String>) {
-        let Self { hard_state, mut entries, released } = self;
+    pub(super) fn start(self, applied: u64, checkpoint: u64) -> (Start, Option<String>) {
+        let Self { hard_state, mut entries, released, checkpoint: covering } = self;
+        let is_covered = checkpoint != 0 && checkpoint == covering;
+        let applied = if is_covered { applied.max(released.index) } else { applied };
         let last = entries.last().map(|entry| Position { index: entry.index, term: entry.term });
         let before = entries.iter().rfind(|entry| entry.index == applied).map(|entry| entry.term);
         entries.retain(|entry| entry.index > applied);

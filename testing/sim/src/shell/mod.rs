@@ -377,16 +377,24 @@ impl Server {
         self.turn();
         let groups: Vec<u64> = self.hosted.keys().copied().collect();
         for group in groups {
-            self.finish_stream(group);
+            self.begin_checkpoint(group);
         }
-        while !self.jobs.is_empty() {
-            self.run_job(0);
+        while !self.jobs.is_empty() || !self.inbox.is_empty() {
+            while !self.jobs.is_empty() {
+                self.run_job(0);
+            }
+            // Whatever else waits is too late.
+            for input in std::mem::take(&mut self.inbox) {
+                if matches!(input, Input::CheckpointDone(..) | Input::LogFailed(_)) {
+                    self.handle(input);
+                }
+            }
         }
         self.save_catalogue();
         self.send_records();
         let batches = std::mem::take(&mut self.queue);
         self.write_batches(&batches)?;
-        self.wal.sync()
+        self.wal.close()
     }
 
     pub(super) fn stream_dir(group: u64) -> PathBuf {

@@ -94,6 +94,15 @@ impl FileStore {
         }))
     }
 
+    /// Does the state differ from that of the newest checkpoint in more than its numbers and items, or did that one leave something undone?
+    pub(super) fn is_disordered(&self) -> bool {
+        let Checkpoints { dropped, renew, .. } = &self.checkpoints;
+        let is_in_order = |block: &Block| {
+            !block.changed && !block.unsynced && block.fresh.is_empty() && block.erase.is_empty()
+        };
+        *renew || !dropped.is_empty() || !self.blocks.list.iter().all(is_in_order)
+    }
+
     fn every_item(&self) -> Vec<(Box<str>, Option<Bytes>)> {
         let held = self.checkpoints.items.iter();
         held.map(|(name, value)| (name.clone(), Some(value.clone()))).collect()

@@ -60,9 +60,14 @@ pub(super) fn plan(blocks: &Blocks, number: u64) -> Result<Option<Plan>, Error> 
             || u64::from(block.live) * LIVE_DIVISOR < u64::from(block.facts.slots)
     };
     let small = |block: &Block| u64::from(block.facts.len) < size / SMALL_DIVISOR;
+    let fits = |base: u64, live: u64, next: &Block| {
+        live + next.live_bytes <= size && next.facts.last - base < u64::from(u32::MAX)
+    };
     let starts = |at: usize| {
         let block = &blocks.list[at];
-        let joins = |next: &Block| closed(next) && small(next);
+        // One that finds no place beside it would be copied alone, again and again.
+        let joins =
+            |next: &Block| closed(next) && small(next) && fits(block.facts.base, block.live_bytes, next);
         closed(block)
             && (!block.erase.is_empty()
                 || wasteful(block) && block.facts.slots > block.live
@@ -73,9 +78,8 @@ pub(super) fn plan(blocks: &Blocks, number: u64) -> Result<Option<Plan>, Error> 
     let (mut end, mut live) = (start, 0);
     while let Some(block) = blocks.list.get(end) {
         let wanted = end == start || wasteful(block) || small(block);
-        let fits =
-            end == start || live + block.live_bytes <= size && block.facts.last - base < u64::from(u32::MAX);
-        if !closed(block) || !wanted || !fits || end - start == SOURCES_MAX {
+        let has_room = end == start || fits(base, live, block);
+        if !closed(block) || !wanted || !has_room || end - start == SOURCES_MAX {
             break;
         }
         live += block.live_bytes;

@@ -44,16 +44,39 @@ pub(super) fn remove(subjects: &mut SubjectIndex, literal: &[u8], sequence: u64)
     subjects.set_state(id, state);
 }
 
-/// Adds messages of a subject that all lie behind those it has.
-pub(super) fn merge(subjects: &mut SubjectIndex, literal: &[u8], more: SubjectState) {
-    match subjects.id(literal) {
-        Some(id) => {
-            let state = subjects.state(id);
-            let messages = state.messages + more.messages;
-            subjects.set_state(id, SubjectState { last: more.last, messages, ..state });
+/// Subjects that are looked up together.
+const READ_AHEAD: usize = 32;
+
+/// Adds messages, by subject, that all lie behind those of the same subjects that are there. The subjects come in order of their bytes, mostly.
+pub(super) fn merge<'a>(
+    subjects: &mut SubjectIndex,
+    mut more: impl Iterator<Item = (&'a [u8], SubjectState)>,
+) {
+    // Blocks that have the same subjects meet them in the order in which the first one added them.
+    let (mut last, mut is_in_order) = (0, true);
+    let mut group = Vec::with_capacity(READ_AHEAD);
+    loop {
+        group.extend(more.by_ref().take(READ_AHEAD));
+        if group.is_empty() {
+            return;
         }
-        None => {
-            subjects.set(literal, more);
+        if !is_in_order {
+            subjects.expect(group.iter().map(|(literal, _)| *literal));
         }
+        let mut behind = 0;
+        for (literal, more) in group.drain(..) {
+            let next = subjects.id_behind(last, literal);
+            behind += usize::from(next.is_some());
+            last = match next.or_else(|| subjects.id(literal)) {
+                Some(id) => {
+                    let state = subjects.state(id);
+                    let messages = state.messages + more.messages;
+                    subjects.set_state(id, SubjectState { last: more.last, messages, ..state });
+                    id
+                }
+                None => subjects.set(literal, more),
+            };
+        }
+        is_in_order = behind > READ_AHEAD / 2;
     }
 }

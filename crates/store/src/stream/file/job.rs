@@ -135,7 +135,7 @@ impl Work {
 pub(super) fn write_record(shared: &Shared, journal: Journal, record: &Record) -> Result<Journal, Error> {
     let number = journal.next;
     let mut bytes = Vec::new();
-    put_frame(shared.identity, number, &seal_body(shared, number, record)?, &mut bytes);
+    let sum = put_frame(shared.identity, number, &seal_body(shared, number, record)?, &mut bytes);
     let length = bytes.len() as u64;
     let path = shared.path(CHECKPOINT);
     if record.base {
@@ -143,12 +143,12 @@ pub(super) fn write_record(shared: &Shared, journal: Journal, record: &Record) -
         write_new(shared, &new, &bytes)?;
         shared.disk.rename(&new, &path)?;
         shared.disk.sync_dir(&shared.dir)?;
-        return Ok(Journal { len: length, base: length, next: number + 1 });
+        return Ok(Journal { len: length, base: length, next: number + 1, sum });
     }
     let file = shared.disk.open(&path, Open::Write)?;
     file.write_at(&bytes, journal.len)?;
     file.sync()?;
-    Ok(Journal { len: journal.len + length, next: number + 1, ..journal })
+    Ok(Journal { len: journal.len + length, next: number + 1, sum, ..journal })
 }
 
 /// Writes a file from the start and syncs it, not its name.

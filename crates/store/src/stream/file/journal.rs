@@ -37,6 +37,8 @@ pub(super) struct Journal {
     pub base: u64,
     /// Number of the next record.
     pub next: u64,
+    /// Checksum of the last one, which no other record of the stream has: the name of the checkpoint.
+    pub sum: u64,
 }
 
 impl Journal {
@@ -76,6 +78,7 @@ pub(super) struct Record {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Frame {
     pub number: u64,
+    pub sum: u64,
     pub body: Vec<u8>,
 }
 
@@ -96,15 +99,16 @@ pub(super) struct Frames {
     pub worn: bool,
 }
 
-/// Appends a record and its copy.
-pub(super) fn put_frame(identity: Identity, number: u64, body: &[u8], out: &mut Vec<u8>) {
-    let start = out.len();
+/// Appends a record and its copy. Returns its checksum.
+pub(super) fn put_frame(identity: Identity, number: u64, body: &[u8], out: &mut Vec<u8>) -> u64 {
+    let (start, sum) = (out.len(), checksum(identity, number, body));
     out.extend_from_slice(&MAGIC.to_le_bytes());
     out.extend_from_slice(&(body.len() as u32).to_le_bytes());
     out.extend_from_slice(&number.to_le_bytes());
-    out.extend_from_slice(&checksum(identity, number, body).to_le_bytes());
+    out.extend_from_slice(&sum.to_le_bytes());
     out.extend_from_slice(body);
     out.extend_from_within(start..);
+    sum
 }
 
 fn frame_at(identity: Identity, bytes: &[u8]) -> Option<(Frame, usize)> {
@@ -113,7 +117,7 @@ fn frame_at(identity: Identity, bytes: &[u8]) -> Option<(Frame, usize)> {
     let end = HEADER.checked_add(length)?;
     let body = bytes.get(HEADER..end)?;
     (magic == MAGIC && sum == checksum(identity, number, body))
-        .then(|| (Frame { number, body: body.to_vec() }, end))
+        .then(|| (Frame { number, sum, body: body.to_vec() }, end))
 }
 
 /// Finds the records in a file's content.

@@ -258,6 +258,14 @@ impl StreamStore for FileStore {
         self.guard(settled)
     }
 
+    fn newest_checkpoint(&self) -> u64 {
+        self.checkpoints.journal.sum
+    }
+
+    fn wants_checkpoint(&self) -> bool {
+        self.is_disordered()
+    }
+
     fn take_damage(&mut self) -> Vec<Damage> {
         self.write_off()
     }

@@ -36,6 +36,10 @@ pub struct FileOptions {
     pub block_bytes: u32,
     /// Memory for what was read and written lately; one for all streams.
     pub cache: Arc<Cache>,
+    /// The newest checkpoint that is known to have been on stable storage with everything that it names, as
+    /// [`StreamStore::newest_checkpoint`](crate::stream::StreamStore::newest_checkpoint) named it; zero for none. If it is the one that the files show,
+    /// opening need not write and sync it again.
+    pub confirmed: u64,
 }
 
 impl FileOptions {
@@ -47,6 +51,7 @@ impl FileOptions {
             keyring: None,
             block_bytes: BLOCK_BYTES_DEFAULT,
             cache,
+            confirmed: 0,
         }
     }
 }

@@ -19,7 +19,7 @@ use super::checkpoint::{Checkpoints, Garbage};
 use super::counters;
 use super::index::{Index, UNKNOWN};
 use super::job::{PLAIN, SEALED_WITH_KEY, body_place, overwrite, write_record};
-use super::journal::{self, Frame, Journal, Record};
+use super::journal::{self, Frame, Frames, Journal, Record};
 use super::options::FileOptions;
 use super::scan::{self, Lost};
 use super::shared::{CHECKPOINT, KEY, Name, Shared, block_name, index_name, parse_name};
@@ -30,9 +30,6 @@ use crate::crypt::ENVELOPE_BYTES;
 use crate::disk::{self, Disk, Open};
 use crate::stream::subjects::SubjectIndex;
 use crate::stream::{Damage, Error, Expiry, Items, Recovered, SubjectState};
-
-/// Subjects of a block that are looked up together.
-const READ_AHEAD: u32 = 32;
 
 pub(super) fn open(
     disk: Arc<dyn Disk>,
@@ -52,7 +49,7 @@ pub(super) fn open(
         for parent in parents {
             shared.disk.sync_dir(&parent)?;
         }
-    } else {
+    } else if !history.is_confirmed {
         // Names may be there that no sync of a directory ever confirmed, because the last one failed.
         shared.disk.sync_dir(&shared.dir)?;
         for parent in parents {
@@ -71,15 +68,19 @@ pub(super) fn open(
 /// Creates the directory and those above it. Returns the ones that hold a new name, and the one right above in any case.
 fn create_dir(shared: &Shared, dir: &Path) -> Result<Vec<PathBuf>, Error> {
     let mut parents = Vec::new();
+    let mut missing = true;
     for path in dir.ancestors() {
         // The working directory of a relative path was there before.
         let Some(parent) = path.parent().filter(|parent| !parent.as_os_str().is_empty()) else { break };
         parents.push(parent.to_owned());
         if is_there(&*shared.disk, path)? {
+            missing = path != dir;
             break;
         }
     }
-    shared.disk.create_dir_all(dir)?;
+    if missing {
+        shared.disk.create_dir_all(dir)?;
+    }
     Ok(parents)
 }
 
@@ -104,6 +105,8 @@ struct History {
     renew: bool,
     has_base: bool,
     is_new: bool,
+    /// What the file shows is known to be on stable storage, with all names that it counts on.
+    is_confirmed: bool,
     damage: Vec<Damage>,
 }
 
@@ -119,7 +122,8 @@ impl History {
         let spare = found.frames.iter().find(|frame| frame.body.first() == Some(&SEALED_WITH_KEY));
         let spare = spare.and_then(|frame| frame.body.get(1..=ENVELOPE_BYTES));
         let renewed = key::open(shared, spare, has_blocks || !bytes.is_empty())?;
-        if !missing {
+        let is_confirmed = is_confirmed(shared, &found, bytes.len(), spare);
+        if !missing && !is_confirmed {
             // A process may have died between writing a record and syncing it: what is believed now must stay. It is written again, because
             // after a sync that failed what is read may be nowhere on disk, and a sync alone would not put it there.
             let file = shared.disk.open(&path, Open::Write)?;
@@ -140,6 +144,7 @@ impl History {
             renew: renewed || found.worn,
             has_base: false,
             is_new: missing && !has_blocks,
+            is_confirmed,
             damage: Vec::new(),
         };
         if found.damaged {
@@ -149,8 +154,8 @@ impl History {
             history.replay(shared, frame)?;
         }
         if history.has_base {
-            let next = history.journal.next;
-            history.journal = Journal { len: found.len, base: found.first, next };
+            let Journal { next, sum, .. } = history.journal;
+            history.journal = Journal { len: found.len, base: found.first, next, sum };
         } else if !history.is_new {
             history.report(if missing { "file is missing" } else { "no base can be read" });
         }
@@ -190,6 +195,7 @@ impl History {
             };
         }
         self.journal.next = frame.number + 1;
+        self.journal.sum = frame.sum;
         self.last = record;
         Ok(())
     }
@@ -231,6 +237,15 @@ impl History {
         }
         Ok(())
     }
+}
+
+/// Is what a file of this length shows exactly the checkpoint that is known to be on stable storage? That was written after all that it names was
+/// synced, with one exception: the key's file may have been replaced since, and its copy in the base tells.
+fn is_confirmed(shared: &Shared, found: &Frames, length: usize, spare: Option<&[u8]>) -> bool {
+    let last = found.frames.last().map_or(0, |frame| frame.sum);
+    let is_whole = found.len == length as u64 && !found.damaged && !found.worn;
+    let envelope = shared.envelope.as_ref().map(<[u8; ENVELOPE_BYTES]>::as_slice);
+    is_whole && last != 0 && last == shared.options.confirmed && spare == envelope
 }
 
 fn unseal(shared: &Shared, frame: &Frame) -> Result<Option<Record>, Error> {
@@ -536,13 +551,6 @@ fn count(
             state.messages += 1;
         }
     }
-    for first in (0..names.len()).step_by(READ_AHEAD as usize) {
-        let ids = first..names.len().min(first + READ_AHEAD);
-        subjects.expect(ids.clone().map(|id| names.get(id)));
-        for id in ids {
-            if let Some(state) = states[id as usize] {
-                counters::merge(subjects, names.get(id), state);
-            }
-        }
-    }
+    let of_each = states.into_iter().enumerate();
+    counters::merge(subjects, of_each.filter_map(|(id, state)| Some((names.get(id as u32), state?))));
 }

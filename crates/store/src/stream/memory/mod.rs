@@ -265,6 +265,14 @@ impl StreamStore for MemoryStore {
         Ok(())
     }
 
+    fn newest_checkpoint(&self) -> u64 {
+        0
+    }
+
+    fn wants_checkpoint(&self) -> bool {
+        false
+    }
+
     fn take_damage(&mut self) -> Vec<Damage> {
         Vec::new()
     }

@@ -187,6 +187,13 @@ impl Table {
         self.len
     }
 
+    /// Is the number that of a subject?
+    #[inline]
+    pub(super) fn is_used(&self, number: u32) -> bool {
+        let number = number as usize;
+        number < self.entries.len() && !self.entries.get(number).is_free()
+    }
+
     /// Where the bytes of a subject are. Here and below, the number must be in use.
     #[inline]
     pub(super) fn spelling(&self, number: u32) -> Spelling {
