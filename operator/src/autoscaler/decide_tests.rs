@@ -281,6 +281,7 @@ impl Traffic {
         let (backlog, done) = (self.backlog as i64, self.done as i64);
         let ack_pending = backlog.min(100);
         let sample = Sample::Consumer {
+            created: api::Time::ZERO,
             pending: backlog - ack_pending,
             ack_pending,
             acknowledged: done,

@@ -163,6 +163,7 @@ mod tests {
 
     fn worked(second: i64) -> Reading {
         let sample = Sample::Consumer {
+            created: api::Time::ZERO,
             pending: 5000,
             ack_pending: 0,
             acknowledged: second * 100,
