@@ -7,6 +7,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 mod autoscaler;
+mod autoscaler_groups;
 mod autoscaler_lists;
 mod autoscaler_slow;
 mod autoscaler_targets;
