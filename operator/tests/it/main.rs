@@ -11,6 +11,7 @@ mod autoscaler_groups;
 mod autoscaler_lists;
 mod autoscaler_slow;
 mod autoscaler_targets;
+mod chart;
 mod crd;
 mod external_metrics;
 mod faults;
