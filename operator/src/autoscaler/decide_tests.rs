@@ -59,7 +59,7 @@ struct Looks {
 
 impl Looks {
     fn new(plan: Plan, replicas: i32) -> Self {
-        Self { plan, memory: Memory::new(at(0), replicas, None, 1), second: 0, replicas }
+        Self { plan, memory: Memory::new(at(0), replicas, None), second: 0, replicas }
     }
 
     fn look(&mut self, sources: &[Known]) -> Decision {
@@ -214,7 +214,7 @@ fn a_new_operator_takes_no_step_twice() {
     let mut looks = Looks::new(plan(json!({"behavior": {"scaleUp": {"policies": policies}}})), 1);
     assert_eq!(looks.look(&[asks(20.0)]).desired, 5);
     let before: Vec<_> = looks.memory.recent(at(looks.second)).collect();
-    looks.memory = Memory::new(at(looks.second), 5, None, 1).recalled(before);
+    looks.memory = Memory::new(at(looks.second), 5, None).recalled(before);
     assert_eq!(looks.repeat(55, &asks(20.0)), [5; 11]);
     assert_eq!(looks.look(&[asks(20.0)]).desired, 9);
     assert_eq!(looks.memory.recent(at(60 * 30)).count(), 1, "the first one is too old to count");
@@ -281,6 +281,7 @@ impl Traffic {
         let (backlog, done) = (self.backlog as i64, self.done as i64);
         let ack_pending = backlog.min(100);
         let sample = Sample::Consumer {
+            created: api::Time::ZERO,
             pending: backlog - ack_pending,
             ack_pending,
             acknowledged: done,
@@ -332,7 +333,7 @@ fn simulate(seed: u64, looks: i64) -> (NatsAutoscalerSpec, Vec<(Seen, bool)>) {
     let mut traffic = Traffic::new(seed);
     let mut track = Track::default();
     let mut replicas = spec.idle_replicas.unwrap();
-    let mut memory = Memory::new(at(0), replicas, None, 1);
+    let mut memory = Memory::new(at(0), replicas, None);
     let (mut seen, mut blind) = (Vec::new(), 0);
     for look in 0..looks {
         let second = look * POLL;
@@ -356,7 +357,7 @@ fn simulate(seed: u64, looks: i64) -> (NatsAutoscalerSpec, Vec<(Seen, bool)>) {
         // Now and then the operator is another one and knows only what the status says.
         if random.random_bool(0.002) {
             let before: Vec<_> = memory.recent(at(second)).collect();
-            memory = Memory::new(at(second), replicas, Some(memory.last_active), 1).recalled(before);
+            memory = Memory::new(at(second), replicas, Some(memory.last_active)).recalled(before);
             track = Track::default();
         }
     }
@@ -443,7 +444,7 @@ fn steady_traffic_ends_in_a_steady_number() {
             "consumer": {"stream": "S", "consumer": "c", "drainTime": {"target": "60s"}}}]}));
         let plan = Plan::of(&spec).unwrap();
         let (mut track, mut replicas) = (Track::default(), 1);
-        let mut memory = Memory::new(at(0), replicas, None, 1);
+        let mut memory = Memory::new(at(0), replicas, None);
         let mut changes = Vec::new();
         for look in 0..1400_i64 {
             let reading = traffic.pass(replicas, look * POLL);

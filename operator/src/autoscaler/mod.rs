@@ -6,6 +6,7 @@
 pub mod conflict;
 pub mod controller;
 pub mod decide;
+pub mod groups;
 pub mod lists;
 pub mod memory;
 pub mod need;

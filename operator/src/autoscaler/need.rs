@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use api::Time;
 use api::jetstream::consumer::ConsumerInfo;
 use crd::nats_autoscaler::source::{Count, SlowConsumers, Source};
 use k8s_openapi::jiff::Timestamp;
@@ -31,6 +32,8 @@ pub type SlowMembers = BTreeMap<String, u64>;
 pub enum Sample {
     /// A consumer.
     Consumer {
+        /// When it was made, which tells it from another one of its name.
+        created: Time,
         /// Messages that were not delivered.
         pending: i64,
         /// Messages that were delivered and are not acknowledged.
@@ -69,6 +72,7 @@ impl Sample {
     pub fn of_consumer(info: &ConsumerInfo) -> Self {
         let signed = |count: u64| i64::try_from(count).unwrap_or(i64::MAX);
         Self::Consumer {
+            created: info.created,
             pending: signed(info.num_pending),
             ack_pending: info.num_ack_pending.max(0),
             acknowledged: signed(info.ack_floor.consumer_seq),
@@ -137,7 +141,9 @@ pub fn need(source: &Source, track: &mut Track, reading: &Reading, replicas: i32
                 useful: None,
             })
         }
-        Sample::Group { members, slow } => group(source, last.as_ref(), (members, slow), (seconds, replicas)),
+        Sample::Group { members, slow } => {
+            group(source, track, last.as_ref(), (members, slow), (seconds, replicas))
+        }
         Sample::Service { instances } => service(source, last.as_ref(), instances, seconds),
     }
 }
@@ -150,13 +156,13 @@ fn consumer(
     replicas: i32,
 ) -> Option<Need> {
     let settings = source.consumer.as_ref()?;
-    let Sample::Consumer { pending, ack_pending, acknowledged, waiting, ack_pending_max, paused } =
+    let Sample::Consumer { created, pending, ack_pending, acknowledged, waiting, ack_pending_max, paused } =
         reading.sample
     else {
         return None;
     };
     let backlog = pending + ack_pending;
-    let worked = learn(track, last, (backlog, acknowledged), seconds, replicas);
+    let worked = learn(track, last, (created, backlog, acknowledged), seconds, replicas);
     let idle = Need {
         replicas: 0.0,
         step: None,
@@ -195,20 +201,23 @@ fn consumer(
     Some(Need { replicas: wanted, active, ..idle })
 }
 
-/// Learns what comes and what a replica does, from two looks. True when something was done between them. A floor that went back is another consumer, or another leader.
+/// Learns what comes and what a replica does, from two looks. True when something was done between them. What was made at
+/// another time is another consumer, of the same name or of what the name of an account means now; a floor that went back is another leader.
 fn learn(
     track: &mut Track,
     last: Option<&Reading>,
-    (backlog, acknowledged): (i64, i64),
+    (created, backlog, acknowledged): (Time, i64, i64),
     seconds: Option<f64>,
     replicas: i32,
 ) -> bool {
     let (Some(last), Some(seconds)) = (last, seconds) else { return false };
-    let Sample::Consumer { pending, ack_pending, acknowledged: before, .. } = last.sample else {
+    let Sample::Consumer { created: made_before, pending, ack_pending, acknowledged: before, .. } =
+        last.sample
+    else {
         return false;
     };
     let done = acknowledged - before;
-    if done < 0 {
+    if done < 0 || created != made_before {
         track.arrivals = None;
         track.service_rate = None;
         return false;
@@ -236,17 +245,19 @@ fn growth(before: &Counts, now: &Counts, of: impl Fn(&(i64, i64)) -> i64) -> i64
 
 fn group(
     source: &Source,
+    track: &mut Track,
     last: Option<&Reading>,
     (members, slow): (&Counts, &SlowMembers),
     (seconds, replicas): (Option<f64>, i32),
 ) -> Option<Need> {
     let settings = source.queue_group.as_ref()?;
-    let rate = match (last.map(|last| &last.sample), seconds) {
-        (Some(Sample::Group { members: before, .. }), Some(seconds)) => {
-            Some(float(growth(before, members, |counts| counts.1)) / seconds)
-        }
-        _ => None,
-    };
+    if let (Some(Sample::Group { members: before, .. }), Some(seconds)) =
+        (last.map(|last| &last.sample), seconds)
+    {
+        track.arrivals = Some(float(growth(before, members, |counts| counts.1)) / seconds);
+    }
+    // Who looks again so soon that the answer is the same knows what it knew.
+    let rate = track.arrivals;
     if let Some(settings) = &settings.slow_consumers {
         return Some(Need { rate, ..cut_off(settings, last, slow, replicas) });
     }
@@ -332,10 +343,17 @@ mod tests {
 
     fn of_consumer(second: i64, pending: i64, ack_pending: i64, acknowledged: i64) -> Reading {
         let (waiting, ack_pending_max) = (0, 1000);
-        reading(
-            second,
-            Sample::Consumer { pending, ack_pending, acknowledged, waiting, ack_pending_max, paused: false },
-        )
+        let (created, paused) = (Time::ZERO, false);
+        let sample = Sample::Consumer {
+            created,
+            pending,
+            ack_pending,
+            acknowledged,
+            waiting,
+            ack_pending_max,
+            paused,
+        };
+        reading(second, sample)
     }
 
     fn backlog() -> Source {
@@ -352,6 +370,7 @@ mod tests {
         assert!(!ask(&of_consumer(0, 5, 0, 0)).active, "up to the threshold nobody has to work");
         let paused = Reading {
             sample: Sample::Consumer {
+                created: Time::ZERO,
                 pending: 90,
                 ack_pending: 0,
                 acknowledged: 0,
@@ -378,6 +397,7 @@ mod tests {
             source(json!({"consumer": {"stream": "S", "consumer": "c", "pullUtilizationPercent": 50}}));
         let ask = |pending, waiting, replicas| {
             let sample = Sample::Consumer {
+                created: Time::ZERO,
                 pending,
                 ack_pending: 0,
                 acknowledged: 0,
@@ -406,9 +426,16 @@ mod tests {
         assert_eq!(wanted.service_rate, Some(20.0));
         assert!((wanted.rate.unwrap() - 9.0).abs() < 1e-9, "0 at first, then 30: {:?}", wanted.rate);
         assert!((wanted.replicas - (9.0 + 90.0) / 20.0).abs() < 1e-9);
-        // A floor that goes back is another consumer.
-        let fresh = need(&source, &mut track, &of_consumer(30, 900, 0, 10), 3).unwrap();
+        // A floor that goes back is another leader, which may not know the newest acknowledgements.
+        let fresh = need(&source, &mut track.clone(), &of_consumer(30, 900, 0, 10), 3).unwrap();
         assert_eq!((fresh.service_rate, fresh.replicas), (None, 3.0));
+        // What was made later is another consumer, however far it is.
+        let mut later = of_consumer(30, 900, 0, 800);
+        if let Sample::Consumer { created, .. } = &mut later.sample {
+            *created = Time::from_unix_nanos(1);
+        }
+        let other = need(&source, &mut track, &later, 3).unwrap();
+        assert_eq!((other.service_rate, other.rate, other.replicas), (None, None, 3.0));
     }
 
     #[test]
@@ -433,6 +460,8 @@ mod tests {
         let asked =
             need(&rate, &mut track, &reading(10, members(&[("1", 8, 800), ("2", 0, 900)])), 2).unwrap();
         assert_eq!((asked.replicas, asked.rate, asked.value), (3.0, Some(30.0), 8));
+        let again = reading(10, members(&[("1", 8, 800), ("2", 0, 900)]));
+        assert_eq!(need(&rate, &mut track, &again, 2), Some(asked), "the same answer says the same");
         let bytes = source(json!({"queueGroup": {"subject": "a", "queue": "q", "pendingBytesPerMember": 4}}));
         let asked = need(&bytes, &mut Track::default(), &reading(0, members(&[("1", 8, 0), ("2", 2, 0)])), 2);
         assert_eq!(asked.unwrap().replicas, 2.5);

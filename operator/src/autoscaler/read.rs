@@ -6,19 +6,18 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
-use api::monitor::SubDetail;
 use crd::NatsCluster;
 use crd::jetstream::options::{AssetOptions, ClusterRef};
-use crd::nats_autoscaler::source::{QueueGroupSource, ServiceSource, SlowConsumers, Source, WorkqueueSource};
+use crd::nats_autoscaler::source::{ServiceSource, Source, WorkqueueSource};
 use crd::nats_cluster::auth::AuthMode;
-use futures::future::try_join_all;
 use k8s_openapi::jiff::Timestamp;
 use kube::Api;
 use parking_lot::Mutex;
 use serde::Deserialize;
 
+use super::groups::{Account, Accounts};
 use super::lists::Lists;
-use super::need::{Counts, Reading, Sample, SlowMembers};
+use super::need::{Reading, Sample};
 use crate::cluster::observe::{self, Access};
 use crate::context::Context;
 use crate::jetstream::api::Js;
@@ -27,7 +26,6 @@ use crate::jetstream::problem::Problem;
 use crate::nats::client::Target;
 use crate::nats::document;
 use crate::nats::session::{Listener, Session};
-use crate::nats::system;
 use crate::objects::identity::Identity;
 
 /// How long it is believed where the servers of a source are.
@@ -40,8 +38,6 @@ const GATHER_WINDOW: Duration = Duration::from_millis(500);
 const GLOBAL_ACCOUNT: &str = "$G";
 /// Connections of autoscalers that come from one namespace at most.
 const SESSIONS_MAX: usize = 16;
-/// How a server begins to say that it closed a connection because it took too slowly.
-const SLOW_REASON: &str = "Slow Consumer";
 /// Subjects of a stream that are counted at most, in answers of 100,000 each.
 const SUBJECT_PAGES_MAX: u64 = 20;
 
@@ -62,8 +58,8 @@ pub enum Link {
         at: Instant,
         /// The servers.
         targets: Vec<Target>,
-        /// The account.
-        account: String,
+        /// The account, as all have it who look at it.
+        account: Arc<Account>,
     },
 }
 
@@ -75,9 +71,13 @@ impl Link {
     }
 }
 
-/// Connections by their identity: sources of the same account share one, whoever asks. One that nobody has is closed.
+/// What looks at the same account share, whoever asks.
 #[derive(Default)]
-pub struct Sessions(Mutex<HashMap<Key, Held>>);
+pub struct Sessions {
+    /// Connections by their identity. One that nobody has is closed.
+    connections: Mutex<HashMap<Key, Held>>,
+    accounts: Accounts,
+}
 
 /// A connection, and what was read over it for more than one.
 pub struct Shared {
@@ -93,7 +93,7 @@ struct Held {
 
 impl Sessions {
     fn of(&self, connection: &Connection) -> Result<Arc<Shared>, Problem> {
-        let mut sessions = self.0.lock();
+        let mut sessions = self.connections.lock();
         if let Some(shared) = sessions.get(&connection.key).and_then(|held| held.shared.upgrade()) {
             return Ok(shared);
         }
@@ -172,7 +172,7 @@ async fn system(
     context: &Context,
     namespace: &str,
     reference: &ClusterRef,
-) -> Result<(Vec<Target>, String), Problem> {
+) -> Result<(Vec<Target>, Arc<Account>), Problem> {
     let namespace = if reference.namespace.is_empty() { namespace } else { &reference.namespace };
     let clusters: Api<NatsCluster> = Api::namespaced(context.client.clone(), namespace);
     let cluster = clusters.get(&reference.name).await?;
@@ -196,7 +196,7 @@ async fn system(
         }
         (AuthMode::Config, named) => named.to_owned(),
     };
-    Ok((targets, account))
+    Ok((targets, context.sources.accounts.of(&identity.uid, &account)))
 }
 
 async fn ask(
@@ -206,10 +206,12 @@ async fn ask(
     interval: Duration,
 ) -> Result<Reading, Problem> {
     let sample = match link {
-        Link::System { targets, account, .. } => match &source.queue_group {
-            Some(group) => members(targets, account, group).await?,
-            None => return Err(Problem::stalled("InvalidSpec", "the source names nothing")),
-        },
+        Link::System { targets, account, .. } => {
+            return match &source.queue_group {
+                Some(group) => account.read(targets, group, interval).await,
+                None => Err(Problem::stalled("InvalidSpec", "the source names nothing")),
+            };
+        }
         Link::Account { connection, shared, .. } => {
             let session = &shared.session;
             let js = Js {
@@ -302,58 +304,6 @@ struct Subjects {
 struct SubjectCounts {
     #[serde(default)]
     subjects: Option<BTreeMap<String, u64>>,
-}
-
-/// Members of a queue group at all servers.
-async fn members(targets: &[Target], account: &str, group: &QueueGroupSource) -> Result<Sample, Problem> {
-    let answers = try_join_all(targets.iter().map(|target| system::connections(target, account))).await?;
-    let mut members = Counts::new();
-    for (server, connections) in answers {
-        for connection in connections {
-            // What waits for a connection waits for all of its subscriptions together.
-            let mut pending = connection.pending_bytes;
-            for sub in connection.subscriptions_list_detail.iter().filter(|sub| is_member(sub, group)) {
-                members.insert(format!("{server}/{}/{}", connection.cid, sub.sid), (pending, sub.msgs));
-                pending = 0;
-            }
-        }
-    }
-    let slow = match &group.slow_consumers {
-        Some(settings) => cut_off(targets, account, group, settings).await?,
-        None => SlowMembers::new(),
-    };
-    if members.is_empty() && slow.is_empty() {
-        let text = format!("queue group {} of {} has no members", group.queue, group.subject);
-        return Err(Problem::transient("SourceMissing", text));
-    }
-    Ok(Sample::Group { members, slow })
-}
-
-fn is_member(sub: &SubDetail, group: &QueueGroupSource) -> bool {
-    sub.subject == group.subject && sub.queue == group.queue
-}
-
-/// Members that servers cut off for taking too slowly, and how many seconds ago.
-async fn cut_off(
-    targets: &[Target],
-    account: &str,
-    group: &QueueGroupSource,
-    settings: &SlowConsumers,
-) -> Result<SlowMembers, Problem> {
-    let window = settings.window.parse().unwrap_or(Duration::MAX);
-    let ask = targets.iter().map(|target| system::gone(target, account, window));
-    let answers = try_join_all(ask).await?;
-    let mut slow = SlowMembers::new();
-    for (server, gone) in answers {
-        for (connection, ago) in gone {
-            if connection.reason.starts_with(SLOW_REASON)
-                && connection.subscriptions_list_detail.iter().any(|sub| is_member(sub, group))
-            {
-                slow.insert(format!("{server}/{}", connection.cid), ago.as_secs());
-            }
-        }
-    }
-    Ok(slow)
 }
 
 /// Figures of a service, by instance.

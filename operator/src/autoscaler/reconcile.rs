@@ -220,7 +220,6 @@ async fn look_and_write(
     outcome.conflict = look.conflict.as_ref().and_then(|(_, other)| other.clone());
 
     let memory = look.memory.get_or_insert_with(|| recall(object, now, found.wanted));
-    memory.tracks.resize_with(object.spec.sources.len(), Default::default);
     look.links.resize_with(object.spec.sources.len(), || None);
     let interval = if found.wanted == 0 { plan.activation } else { plan.poll };
     let read = object
@@ -230,17 +229,17 @@ async fn look_and_write(
         .zip(&mut look.links)
         .map(|(source, link)| Box::pin(read::read(context, &namespace, source, link, span(interval))));
     let readings = join_all(read).await;
-    let begun = memory.begun;
-    for ((source, track), reading) in object.spec.sources.iter().zip(&mut memory.tracks).zip(readings) {
+    let sources = &object.spec.sources;
+    for ((source, followed), reading) in sources.iter().zip(memory.follow(now, sources)).zip(readings) {
         outcome.sources.push(match reading {
-            Ok(reading) => need::need(source, track, &reading, found.present).map_or_else(
+            Ok(reading) => need::need(source, &mut followed.track, &reading, found.present).map_or_else(
                 || Known::Unknown(format!("{}: a rate takes two looks", source.describe())),
                 Known::Need,
             ),
             Err(Problem::Operator(error @ Error::Stopped(_))) => return Err(error),
             Err(problem) => {
-                let before = track.read_at().unwrap_or(begun);
-                let (reason, text) = stale::judge(&problem, (before, Timestamp::now()), interval);
+                let times = (followed.read_at(), Timestamp::now());
+                let (reason, text) = stale::judge(&problem, times, interval);
                 outcome.source_reason = outcome.source_reason.or(Some(reason));
                 Known::Unknown(format!("{}: {text}", source.describe()))
             }
@@ -271,8 +270,7 @@ fn recall(object: &NatsAutoscaler, now: Timestamp, replicas: i32) -> Memory {
     // While there was work the time is written now and then; the cooldown begins when it was seen to end.
     let last_active = last_active.filter(|_| report::was_idle(status));
     let before = status.map(|status| status.recent_scales.as_slice()).unwrap_or_default();
-    Memory::new(now, replicas, last_active, object.spec.sources.len())
-        .recalled(before.iter().map(|change| (change.time.0, change.by)))
+    Memory::new(now, replicas, last_active).recalled(before.iter().map(|change| (change.time.0, change.by)))
 }
 
 /// Writes the status, the events of what changed, and the figures.

@@ -342,8 +342,7 @@ mod tests {
     #[test]
     fn changes_of_the_past_are_told_in_whole_seconds() {
         let now = Timestamp::from_millisecond(90_500).unwrap();
-        let memory =
-            Memory::new(now, 1, None, 1).recalled([(Timestamp::from_millisecond(80_999).unwrap(), 2)]);
+        let memory = Memory::new(now, 1, None).recalled([(Timestamp::from_millisecond(80_999).unwrap(), 2)]);
         assert_eq!(recent(&memory, now), [RecentScale { time: at(80).unwrap(), by: 2 }]);
     }
 }

@@ -210,10 +210,16 @@ impl Plain {
         line.trim_end().to_owned()
     }
 
-    /// Returns when the server has worked through everything.
-    pub(super) async fn settle(&mut self) {
+    /// Returns when the server has worked through everything, with the lines that came meanwhile.
+    pub(super) async fn settle(&mut self) -> Vec<String> {
         self.write("PING\r\n").await;
-        while self.line().await != "PONG" {}
+        let mut before = Vec::new();
+        loop {
+            match self.line().await {
+                line if line == "PONG" => return before,
+                line => before.push(line),
+            }
+        }
     }
 
     /// Reads whatever comes, for as long as it comes.

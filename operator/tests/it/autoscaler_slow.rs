@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use k8s_openapi::jiff::Timestamp;
-use operator::nats::client::Target;
 use operator::nats::system;
 use serde_json::json;
 
@@ -36,13 +35,7 @@ async fn who_was_cut_off_is_told(broker: Broker) {
     quick.settle().await;
     drop(quick);
     cut_off_a_member(&address, ("a", "secret-a")).await;
-    let target = Target {
-        address: address.parse().unwrap(),
-        tls: None,
-        user: "sys".to_owned(),
-        password: "secret-sys".to_owned(),
-        timeout: Duration::from_secs(10),
-    };
+    let target = broker.system_target();
     let gone = async |account: &str, within| system::gone(&target, account, within).await.unwrap().1;
     let minute = Duration::from_secs(60);
     let slow = until("a slow consumer", async || {

@@ -9,6 +9,7 @@ use serde_json::json;
 use crate::autoscaler::{
     apply, consumer, make_of_kind, make_stream_and_consumer, publish, quick, until_condition, workload, world,
 };
+use crate::chart::rights;
 use crate::support::until;
 use crate::support::world::World;
 
@@ -58,22 +59,24 @@ async fn make_a_crew(world: &World) -> Api<DynamicObject> {
     make_of_kind(world, &definition, &crew).await
 }
 
-/// What the chart gives when its values list crews.
+/// Gives the rights that the chart gives when its values list crews.
 async fn let_crews_be_scaled(world: &World) {
-    let role = json!({
-        "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": { "name": "operator-crews" },
-        "rules": [{ "apiGroups": ["example.com"], "resources": ["crews/scale"], "verbs": ["get", "patch"] }],
-    });
-    let binding = json!({
-        "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding",
-        "metadata": { "name": "operator-crews" },
-        "roleRef": { "apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "operator-crews" },
-        "subjects": [{ "kind": "ServiceAccount", "name": "operator", "namespace": "myelin-system" }],
-    });
-    let roles: Api<ClusterRole> = Api::all(world.client.clone());
-    roles.patch("operator-crews", &parameters(), &Patch::Apply(&role)).await.unwrap();
-    let bindings: Api<ClusterRoleBinding> = Api::all(world.client.clone());
-    bindings.patch("operator-crews", &parameters(), &Patch::Apply(&binding)).await.unwrap();
+    let values = json!({ "autoscaler": { "targets": [{ "group": "example.com", "resource": "crews" }] } });
+    for object in rights(values).unwrap() {
+        let name = object["metadata"]["name"].as_str().unwrap();
+        match object["kind"].as_str().unwrap() {
+            "ClusterRole" => {
+                let roles: Api<ClusterRole> = Api::all(world.client.clone());
+                roles.patch(name, &parameters(), &Patch::Apply(&object)).await.unwrap();
+            }
+            "ClusterRoleBinding" => {
+                let bindings: Api<ClusterRoleBinding> = Api::all(world.client.clone());
+                bindings.patch(name, &parameters(), &Patch::Apply(&object)).await.unwrap();
+            }
+            // Those of its own namespace have nothing to do with targets.
+            _ => {}
+        }
+    }
 }
 
 #[tokio::test]

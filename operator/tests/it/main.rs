@@ -7,9 +7,11 @@
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 mod autoscaler;
+mod autoscaler_groups;
 mod autoscaler_lists;
 mod autoscaler_slow;
 mod autoscaler_targets;
+mod chart;
 mod crd;
 mod external_metrics;
 mod faults;

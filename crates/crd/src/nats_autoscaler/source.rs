@@ -74,6 +74,35 @@ impl Source {
         }
     }
 
+    /// What is read and where, without what is made of it: what was learnt from one source counts for another with the same place.
+    #[must_use]
+    pub fn place(&self) -> Self {
+        Self {
+            consumer: self.consumer.as_ref().map(|source| ConsumerSource {
+                stream: source.stream.clone(),
+                consumer: source.consumer.clone(),
+                ..ConsumerSource::default()
+            }),
+            workqueue: self.workqueue.as_ref().map(|source| WorkqueueSource {
+                stream: source.stream.clone(),
+                filter: source.filter.clone(),
+                ..WorkqueueSource::default()
+            }),
+            // Who was cut off is only read when that is asked for, and as far back as the window goes.
+            queue_group: self.queue_group.as_ref().map(|source| QueueGroupSource {
+                pending_bytes_per_member: None,
+                message_rate_per_member: None,
+                ..source.clone()
+            }),
+            service: self.service.as_ref().map(|source| ServiceSource {
+                name: source.name.clone(),
+                endpoint: source.endpoint.clone(),
+                ..ServiceSource::default()
+            }),
+            ..self.clone()
+        }
+    }
+
     /// What it is, in a few words for people.
     #[must_use]
     pub fn describe(&self) -> String {

@@ -9,6 +9,7 @@ use nkeys::KeyPair;
 use operator::jetstream::api::Js;
 use operator::metrics::Metrics;
 use operator::nats::address::Address;
+use operator::nats::client::Target;
 use operator::nats::login::Login;
 use operator::nats::session::{Listener, Options, Session};
 use operator::nats::trust;
@@ -148,6 +149,17 @@ impl Broker {
     /// Its address as manifests write it.
     pub(crate) fn url(&self) -> String {
         format!("nats://127.0.0.1:{}", self.port)
+    }
+
+    /// The server as the system account reaches it.
+    pub(crate) fn system_target(&self) -> Target {
+        Target {
+            address: ([127, 0, 0, 1], self.port).into(),
+            tls: None,
+            user: "sys".to_owned(),
+            password: "secret-sys".to_owned(),
+            timeout: Duration::from_secs(10),
+        }
     }
 
     /// Seed of the nkey that account B has a user for.
