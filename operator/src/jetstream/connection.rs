@@ -433,16 +433,12 @@ impl<'a> Resolver<'a> {
         connect_timeout: Duration,
         request_timeout: Duration,
     ) -> Result<Connection, Problem> {
-        let prefix = match source.domain.as_str() {
-            "" => "$JS.API".to_owned(),
-            domain if is_token(domain) => format!("$JS.{domain}.API"),
-            _ => {
-                return Err(Problem::stalled(
-                    "InvalidSpec",
-                    "jsDomain: is no name of a domain: write it without dots and spaces",
-                ));
-            }
-        };
+        if !source.domain.is_empty() && !is_token(&source.domain) {
+            return Err(Problem::stalled(
+                "InvalidSpec",
+                "jsDomain: is no name of a domain: write it without dots and spaces",
+            ));
+        }
         if !source.inbox_prefix.split('.').all(is_token) {
             return Err(Problem::stalled(
                 "InvalidSpec",
@@ -474,11 +470,17 @@ impl<'a> Resolver<'a> {
                 inbox_prefix: source.inbox_prefix,
                 connect_timeout,
             },
-            prefix,
+            prefix: api_prefix(&source.domain),
             request_timeout,
             depends: self.depends.clone(),
         })
     }
+}
+
+/// Beginning of the subjects of the API, of a domain if one is named.
+#[must_use]
+pub fn api_prefix(domain: &str) -> String {
+    if domain.is_empty() { "$JS.API".to_owned() } else { format!("$JS.{domain}.API") }
 }
 
 /// What another namespace forbids to read looks as if it were not there.

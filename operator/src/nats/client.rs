@@ -117,6 +117,8 @@ pub(super) struct Info {
     pub(super) server_name: String,
     pub(super) version: String,
     pub(super) cluster: String,
+    pub(super) jetstream: bool,
+    pub(super) domain: String,
     pub(super) nonce: String,
     pub(super) tls_required: bool,
     pub(super) tls_available: bool,

@@ -74,10 +74,10 @@ pub struct Options {
 pub trait Listener: Send + Sync {
     /// The connection is there, again or for the first time.
     fn up(&self);
-    /// A stream came, went or changed.
-    fn stream(&self, name: &str);
-    /// A consumer came, went or changed.
-    fn consumer(&self, stream: &str, name: &str);
+    /// A stream, or a consumer of it, came, went or changed.
+    fn changed(&self, stream: &str, consumer: Option<&str>);
+    /// A stream has more or fewer consumers.
+    fn counted(&self, stream: &str);
 }
 
 /// The server at the other end.
@@ -89,6 +89,10 @@ pub struct Server {
     pub version: String,
     /// Its cluster.
     pub cluster: String,
+    /// It has a JetStream of its own.
+    pub jetstream: bool,
+    /// Domain of that.
+    pub domain: String,
 }
 
 /// A connection that lasts. It ends when the last handle is dropped.
@@ -166,6 +170,8 @@ impl Session {
             name: link.info.server_name.clone(),
             version: link.info.version.clone(),
             cluster: link.info.cluster.clone(),
+            jetstream: link.info.jetstream,
+            domain: link.info.domain.clone(),
         })
     }
 }
@@ -569,9 +575,12 @@ impl Reading {
         }
         let tokens: Vec<&str> = head.subject.split('.').collect();
         match tokens[..] {
-            ["$JS", "EVENT", "ADVISORY", "STREAM", _, stream] => self.listener.stream(stream),
-            ["$JS", "EVENT", "ADVISORY", "CONSUMER", _, stream, consumer] => {
-                self.listener.consumer(stream, consumer);
+            ["$JS", "EVENT", "ADVISORY", "STREAM", _, stream] => self.listener.changed(stream, None),
+            ["$JS", "EVENT", "ADVISORY", "CONSUMER", what, stream, consumer] => {
+                self.listener.changed(stream, Some(consumer));
+                if what != "UPDATED" {
+                    self.listener.counted(stream);
+                }
             }
             _ => {}
         }

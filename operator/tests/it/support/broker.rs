@@ -44,8 +44,8 @@ struct Deaf;
 
 impl Listener for Deaf {
     fn up(&self) {}
-    fn stream(&self, _: &str) {}
-    fn consumer(&self, _: &str, _: &str) {}
+    fn changed(&self, _: &str, _: Option<&str>) {}
+    fn counted(&self, _: &str) {}
 }
 
 /// Somebody with a connection.
