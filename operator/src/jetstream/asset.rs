@@ -27,15 +27,15 @@ pub enum Found {
 }
 
 impl Found {
-    /// A server that is in no cluster, which has no name then, names itself as the leader of a stream when it is asked for that one, and in
-    /// lists, in answers to changes and of a consumer nobody: so it is `alone`, if that is known, in any case.
-    pub fn settle_leader(&mut self, alone: Option<&str>) {
+    /// A server whose JetStream is not clustered, which has no name of a cluster then, names itself as the leader of a stream when it is asked
+    /// for that one, and nobody in lists, in answers to changes, and of a consumer: so it is the one that answers, if that is known, in any case.
+    pub fn settle_leader(&mut self, answering: Option<&str>) {
         let cluster = match self {
             Self::Stream(info) => &mut info.cluster,
             Self::Consumer(info) => &mut info.cluster,
         };
         if cluster.as_ref().is_none_or(|cluster| cluster.name.is_empty()) {
-            *cluster = alone.map(|name| ClusterInfo { leader: name.to_owned(), ..ClusterInfo::default() });
+            *cluster = answering.map(|name| ClusterInfo { leader: name.to_owned(), ..ClusterInfo::default() });
         }
     }
 }
@@ -366,14 +366,14 @@ mod tests {
     }
 
     #[test]
-    fn a_server_that_is_in_no_cluster_leads_whatever_it_says() {
-        let shown = |cluster: serde_json::Value, alone| {
+    fn a_server_that_is_not_clustered_leads_whatever_it_says() {
+        let shown = |cluster: serde_json::Value, answering| {
             let cluster: Option<ClusterInfo> = serde_json::from_value(cluster).unwrap();
             let stream = StreamInfo { cluster: cluster.clone(), ..StreamInfo::default() };
             let consumer = ConsumerInfo { cluster, ..ConsumerInfo::default() };
             let all = [Found::Stream(Box::new(stream)), Found::Consumer(Box::new(consumer))];
             all.map(|mut found| {
-                found.settle_leader(alone);
+                found.settle_leader(answering);
                 let (mut stream, mut consumer) = (StreamStatus::default(), ConsumerStatus::default());
                 let target = Target::new("S", None);
                 stream.observe(&target, Some(&found));

@@ -168,7 +168,7 @@ async fn advance<K: Asset>(
     status.report_mut().server = Some(report::introduced(&server, account.api.level));
     let result = compare(pass, &site, (&target, &desired), &account, (&mut *found, status)).await;
     if let Some(found) = found {
-        found.settle_leader(shared.alone(&server));
+        found.settle_leader(shared.answering(&server));
     }
     result
 }

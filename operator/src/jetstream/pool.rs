@@ -212,12 +212,11 @@ impl Shared {
         Ok(self.session.server().await?)
     }
 
-    /// The name of the server that has all that is managed through this connection: the one at the other end, if it is in no cluster and its own
-    /// JetStream answers.
+    /// The name of the server whose own JetStream answers here, if it is the one at the other end.
     #[must_use]
-    pub fn alone<'a>(&self, server: &'a Server) -> Option<&'a str> {
-        let answers = server.jetstream && [api_prefix(""), api_prefix(&server.domain)].contains(&self.prefix);
-        (answers && server.cluster.is_empty()).then_some(&server.name)
+    pub fn answering<'a>(&self, server: &'a Server) -> Option<&'a str> {
+        let own = [api_prefix(""), api_prefix(&server.domain)].contains(&self.prefix);
+        (own && server.jetstream).then_some(&server.name)
     }
 
     /// Use and limits of the account, not older than a minute.
