@@ -35,7 +35,8 @@ impl Found {
             Self::Consumer(info) => &mut info.cluster,
         };
         if cluster.as_ref().is_none_or(|cluster| cluster.name.is_empty()) {
-            *cluster = answering.map(|name| ClusterInfo { leader: name.to_owned(), ..ClusterInfo::default() });
+            *cluster =
+                answering.map(|name| ClusterInfo { leader: name.to_owned(), ..ClusterInfo::default() });
         }
     }
 }

@@ -26,6 +26,7 @@ use crate::cluster::facts::Server;
 use crate::cluster::observe::{self, Access};
 use crate::cluster::render;
 use crate::nats::address::Address;
+use crate::nats::link::When;
 use crate::nats::login::Login;
 use crate::nats::session;
 use crate::nats::trust;
@@ -408,7 +409,7 @@ impl<'a> Resolver<'a> {
         let address = |(server, target): &(&Server, crate::nats::client::Target)| Address {
             host: target.address.ip().to_string(),
             port: target.address.port(),
-            tls: target.tls.as_ref().is_some_and(|tls| tls.required),
+            tls: target.tls.as_ref().is_some_and(|tls| tls.when == When::Required),
             certificate_name: Some(identity.pod_host(&server.pod)),
         };
         Ok(Source {

@@ -5,7 +5,7 @@ use tokio::net::TcpListener;
 use tokio::sync::mpsc;
 
 use super::*;
-use crate::nats::client::LINE_LENGTH_MAX;
+use crate::nats::link::{LINE_LENGTH_MAX, MESSAGE_LENGTH_MAX};
 use crate::nats::trust;
 
 const PATIENCE: Duration = Duration::from_secs(10);

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use k8s_openapi::jiff::Timestamp;
 use operator::nats::client::Target;
+use operator::nats::login::Login;
 use operator::nats::system;
 use serde_json::json;
 
@@ -39,8 +40,7 @@ async fn who_was_cut_off_is_told(broker: Broker) {
     let target = Target {
         address: address.parse().unwrap(),
         tls: None,
-        user: "sys".to_owned(),
-        password: "secret-sys".to_owned(),
+        login: Login::Password { user: "sys".to_owned(), password: "secret-sys".to_owned() },
         timeout: Duration::from_secs(10),
     };
     let gone = async |account: &str, within| system::gone(&target, account, within).await.unwrap().1;
