@@ -118,8 +118,8 @@ struct Deaf;
 
 impl Listener for Deaf {
     fn up(&self) {}
-    fn stream(&self, _: &str) {}
-    fn consumer(&self, _: &str, _: &str) {}
+    fn changed(&self, _: &str, _: Option<&str>) {}
+    fn counted(&self, _: &str) {}
 }
 
 /// Reads a source that is read each `interval`, over `link` if that is still good, which is made otherwise.

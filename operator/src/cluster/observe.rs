@@ -18,7 +18,9 @@ use super::files::{self, TlsFiles};
 use super::storage::Claim;
 use crate::error::Error;
 use crate::metrics::Metrics;
-use crate::nats::client::{Target, Tls};
+use crate::nats::client::Target;
+use crate::nats::link::{Tls, When};
+use crate::nats::login::Login;
 use crate::nats::{system, trust};
 use crate::objects::identity::Identity;
 use crate::objects::secrets::{CONFIG_KEY, KNOWN_KEY, text};
@@ -180,16 +182,15 @@ impl Access {
             None => None,
             Some(config) => Some(Tls {
                 config: Arc::clone(config),
-                server_name: ServerName::try_from(self.identity.pod_host(&server.pod)).ok()?,
+                server_name: Some(ServerName::try_from(self.identity.pod_host(&server.pod)).ok()?),
                 // A process from before encryption was switched on still speaks plainly until it is replaced.
-                required: server.restart_hash == self.restart_hash,
+                when: if server.restart_hash == self.restart_hash { When::Required } else { When::Expected },
             }),
         };
         Some(Target {
             address: SocketAddr::new(ip, self.port),
             tls,
-            user: self.user.clone(),
-            password: self.password.clone(),
+            login: Login::Password { user: self.user.clone(), password: self.password.clone() },
             timeout: REQUEST_TIMEOUT,
         })
     }

@@ -90,7 +90,7 @@ async fn run(account: &Account, state: &State) -> Result<Action, Error> {
     status.report.last_handled_reconcile_at = account.annotations().get(annotation::RECONCILE_AT).cloned();
     let events = report::merge(&mut status.report.conditions, &findings, generation, Timestamp::now());
     let important = status.report != before.report || status.dependants != before.dependants;
-    if status != before && (important || state.may_write_numbers()) {
+    if status != before && (important || state.may_write_numbers(false)) {
         state.context.writer.status_of(account, FIELD_MANAGER, &status).await?;
         state.remember(&uid, |memory| memory.wrote(&status));
     }
@@ -126,13 +126,7 @@ async fn log_in(account: &Account, key: &ObjectKey, state: &State) -> Result<Log
     let js = shared.js(connection.request_timeout, &state.context.metrics);
     let server = shared.server().await?;
     let stats = shared.account(&js).await?;
-    let short = |text: &str| text.chars().filter(|c| !c.is_control()).take(100).collect::<String>();
-    let server = Server {
-        name: short(&server.name),
-        version: short(&server.version),
-        api_level: stats.api.level,
-        cluster: short(&server.cluster),
-    };
+    let server = report::introduced(&server, stats.api.level);
     Ok(Login { server, stats })
 }
 

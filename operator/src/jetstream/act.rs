@@ -1,6 +1,5 @@
 //! Takes the one step that was decided.
 
-use api::Time;
 use api::jetstream::consumer::{ConsumerAction, ConsumerConfig, ConsumerInfo};
 use api::jetstream::stream::StreamConfig;
 
@@ -64,7 +63,7 @@ pub async fn stream<K: Asset>(
     }
     pass.confirm().await?;
     let name = target.stream.as_str();
-    site.shared.wrote(name, None);
+    site.shared.wrote(target);
     match &plan.step {
         Step::Create(config) => {
             let info = site.js.put_stream("CREATE", name, config.as_ref()).await?;
@@ -138,7 +137,7 @@ pub async fn consumer<K: Asset>(
     }
     pass.confirm().await?;
     let (stream, name) = (target.stream.as_str(), target.consumer.as_deref().unwrap_or_default());
-    site.shared.wrote(stream, Some(name));
+    site.shared.wrote(target);
     match &plan.step {
         Step::Create(config) => {
             let info =
@@ -169,7 +168,10 @@ pub async fn consumer<K: Asset>(
             site.js.delete_consumer(stream, name).await?;
             *found = None;
         }
-        Step::Pause(until) => pause(site, (stream, name), *until, found).await?,
+        Step::Pause(until) => {
+            site.js.pause(stream, name, *until).await?;
+            *found = site.js.look(target).await?;
+        }
         Step::Nothing | Step::Leave | Step::Refuse(_) => {}
     }
     if plan.step != Step::Recreate {
@@ -194,15 +196,4 @@ fn keep_consumer<K: Asset>(pass: &Pass<'_, K>, hash: &str, info: &ConsumerInfo, 
         // Whatever its stream would fill in, the server has filled in.
         keep(pass, hash, &normal_consumer(after, &StreamConfig::default()), wanted);
     }
-}
-
-async fn pause(
-    site: &Site<'_>,
-    (stream, name): (&str, &str),
-    until: Time,
-    found: &mut Option<Found>,
-) -> Result<(), Problem> {
-    site.js.pause(stream, name, until).await?;
-    *found = site.js.consumer(stream, name).await?.map(|info| Found::Consumer(Box::new(info)));
-    Ok(())
 }

@@ -14,6 +14,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
+use super::asset::{Found, Target};
 use super::problem::Problem;
 use crate::metrics::Metrics;
 use crate::nats::client::Error;
@@ -85,6 +86,19 @@ impl Js<'_> {
     /// When the server does not answer, or refuses.
     pub async fn account(&self) -> Result<AccountStats, Problem> {
         self.ask("account_info", "INFO", b"").await
+    }
+
+    /// Everything about a stream or consumer; `None` when it, or its stream, is not there.
+    ///
+    /// # Errors
+    /// When the server does not answer, or refuses.
+    pub async fn look(&self, target: &Target) -> Result<Option<Found>, Problem> {
+        Ok(match &target.consumer {
+            None => self.stream(&target.stream).await?.map(|info| Found::Stream(Box::new(info))),
+            Some(name) => {
+                self.consumer(&target.stream, name).await?.map(|info| Found::Consumer(Box::new(info)))
+            }
+        })
     }
 
     /// Everything about a stream; `None` when there is none.

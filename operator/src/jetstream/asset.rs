@@ -1,5 +1,6 @@
 //! What the four kinds that live on a server have in common for the reconciler.
 
+use api::jetstream::cluster::ClusterInfo;
 use api::jetstream::consumer::ConsumerInfo;
 use api::jetstream::stream::StreamInfo;
 use crd::jetstream::options::AssetOptions;
@@ -25,8 +26,23 @@ pub enum Found {
     Consumer(Box<ConsumerInfo>),
 }
 
+impl Found {
+    /// A server whose JetStream is not clustered, which has no name of a cluster then, names itself as the leader of a stream when it is asked
+    /// for that one, and nobody in lists, in answers to changes, and of a consumer: so it is the one that answers, if that is known, in any case.
+    pub fn settle_leader(&mut self, answering: Option<&str>) {
+        let cluster = match self {
+            Self::Stream(info) => &mut info.cluster,
+            Self::Consumer(info) => &mut info.cluster,
+        };
+        if cluster.as_ref().is_none_or(|cluster| cluster.name.is_empty()) {
+            *cluster =
+                answering.map(|name| ClusterInfo { leader: name.to_owned(), ..ClusterInfo::default() });
+        }
+    }
+}
+
 /// Names on the server.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Target {
     /// The stream that is managed, or whose consumer is.
     pub stream: String,
@@ -35,6 +51,12 @@ pub struct Target {
 }
 
 impl Target {
+    /// A stream, or a consumer of it.
+    #[must_use]
+    pub fn new(stream: &str, consumer: Option<&str>) -> Self {
+        Self { stream: stream.to_owned(), consumer: consumer.map(str::to_owned) }
+    }
+
     /// Both names, if they may stand in subjects.
     fn checked(stream: String, consumer: Option<String>) -> Option<Self> {
         let valid = is_token(&stream) && consumer.as_deref().is_none_or(is_token);
@@ -52,6 +74,10 @@ pub trait Status: Clone + Default + PartialEq + Serialize + DeserializeOwned + S
     fn existed(&self) -> bool;
     /// Takes over what was found.
     fn observe(&mut self, target: &Target, found: Option<&Found>);
+    /// How many consumers there are, which a server tells of.
+    fn consumers(&self) -> Option<i64> {
+        None
+    }
     /// Where a consumer goes on when it is made anew.
     fn resume_at(&self) -> Option<u64> {
         None
@@ -165,10 +191,8 @@ fn text(text: &str) -> String {
     text.chars().filter(|c| !c.is_control()).take(256).collect()
 }
 
-/// A server that is in no cluster, which has no name then, names itself as the leader, and in lists not even that: there is nothing to tell.
-fn replication(cluster: Option<&api::jetstream::cluster::ClusterInfo>) -> Option<Replication> {
-    let cluster = cluster.filter(|cluster| !cluster.name.is_empty())?;
-    Some(Replication {
+fn replication(cluster: &ClusterInfo) -> Replication {
+    Replication {
         leader: text(&cluster.leader),
         peers: cluster
             .replicas
@@ -181,7 +205,7 @@ fn replication(cluster: Option<&api::jetstream::cluster::ClusterInfo>) -> Option
                 lag: count(peer.lag),
             })
             .collect(),
-    })
+    }
 }
 
 /// A source that said something lately is active.
@@ -206,6 +230,10 @@ impl Status for StreamStatus {
 
     fn existed(&self) -> bool {
         self.created.is_some()
+    }
+
+    fn consumers(&self) -> Option<i64> {
+        self.state.as_ref().map(|state| state.consumers)
     }
 
     fn observe(&mut self, target: &Target, found: Option<&Found>) {
@@ -233,7 +261,7 @@ impl Status for StreamStatus {
             deleted: state.num_deleted,
             lost: state.lost.as_ref().map_or(0, |lost| count(lost.msgs.len() as u64)),
         });
-        self.cluster = replication(info.cluster.as_ref());
+        self.cluster = info.cluster.as_ref().map(replication);
         self.mirror = info.mirror.as_ref().map(source);
         self.sources = info.sources.iter().take(LIST_MAX).map(source).collect();
         let is_bucket = target.stream.starts_with("KV_") || target.stream.starts_with("OBJ_");
@@ -283,7 +311,7 @@ impl Status for ConsumerStatus {
                 .map(|group| text(&group.pinned_client_id))
                 .unwrap_or_default(),
         });
-        self.cluster = replication(info.cluster.as_ref());
+        self.cluster = info.cluster.as_ref().map(replication);
     }
 
     fn resume_at(&self) -> Option<u64> {
@@ -339,14 +367,28 @@ mod tests {
     }
 
     #[test]
-    fn a_server_that_is_in_no_cluster_shows_the_same_alone_and_in_lists() {
-        let shown = |cluster| {
-            let cluster: Option<api::jetstream::cluster::ClusterInfo> =
-                serde_json::from_value(cluster).unwrap();
-            replication(cluster.as_ref())
+    fn a_server_that_is_not_clustered_leads_whatever_it_says() {
+        let shown = |cluster: serde_json::Value, answering| {
+            let cluster: Option<ClusterInfo> = serde_json::from_value(cluster).unwrap();
+            let stream = StreamInfo { cluster: cluster.clone(), ..StreamInfo::default() };
+            let consumer = ConsumerInfo { cluster, ..ConsumerInfo::default() };
+            let all = [Found::Stream(Box::new(stream)), Found::Consumer(Box::new(consumer))];
+            all.map(|mut found| {
+                found.settle_leader(answering);
+                let (mut stream, mut consumer) = (StreamStatus::default(), ConsumerStatus::default());
+                let target = Target::new("S", None);
+                stream.observe(&target, Some(&found));
+                consumer.observe(&target, Some(&found));
+                stream.cluster.or(consumer.cluster).map(|cluster| cluster.leader)
+            })
         };
-        assert_eq!(shown(json!({ "leader": "a" })), shown(json!(null)));
-        assert_eq!(shown(json!({ "name": "n", "leader": "a" })).unwrap().leader, "a");
+        let both = |leader: &str| [Some(leader.to_owned()), Some(leader.to_owned())];
+        for said in [json!({ "leader": "a" }), json!(null)] {
+            assert_eq!(shown(said.clone(), Some("a")), both("a"));
+            assert_eq!(shown(said, None), [None, None]);
+        }
+        assert_eq!(shown(json!({ "name": "n", "leader": "b" }), Some("a")), both("b"));
+        assert_eq!(shown(json!({ "name": "n" }), Some("a")), both(""));
     }
 
     #[test]

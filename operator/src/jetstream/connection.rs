@@ -26,6 +26,7 @@ use crate::cluster::facts::Server;
 use crate::cluster::observe::{self, Access};
 use crate::cluster::render;
 use crate::nats::address::Address;
+use crate::nats::link::When;
 use crate::nats::login::Login;
 use crate::nats::session;
 use crate::nats::trust;
@@ -408,7 +409,7 @@ impl<'a> Resolver<'a> {
         let address = |(server, target): &(&Server, crate::nats::client::Target)| Address {
             host: target.address.ip().to_string(),
             port: target.address.port(),
-            tls: target.tls.as_ref().is_some_and(|tls| tls.required),
+            tls: target.tls.as_ref().is_some_and(|tls| tls.when == When::Required),
             certificate_name: Some(identity.pod_host(&server.pod)),
         };
         Ok(Source {
@@ -433,16 +434,12 @@ impl<'a> Resolver<'a> {
         connect_timeout: Duration,
         request_timeout: Duration,
     ) -> Result<Connection, Problem> {
-        let prefix = match source.domain.as_str() {
-            "" => "$JS.API".to_owned(),
-            domain if is_token(domain) => format!("$JS.{domain}.API"),
-            _ => {
-                return Err(Problem::stalled(
-                    "InvalidSpec",
-                    "jsDomain: is no name of a domain: write it without dots and spaces",
-                ));
-            }
-        };
+        if !source.domain.is_empty() && !is_token(&source.domain) {
+            return Err(Problem::stalled(
+                "InvalidSpec",
+                "jsDomain: is no name of a domain: write it without dots and spaces",
+            ));
+        }
         if !source.inbox_prefix.split('.').all(is_token) {
             return Err(Problem::stalled(
                 "InvalidSpec",
@@ -474,11 +471,17 @@ impl<'a> Resolver<'a> {
                 inbox_prefix: source.inbox_prefix,
                 connect_timeout,
             },
-            prefix,
+            prefix: api_prefix(&source.domain),
             request_timeout,
             depends: self.depends.clone(),
         })
     }
+}
+
+/// Beginning of the subjects of the API, of a domain if one is named.
+#[must_use]
+pub fn api_prefix(domain: &str) -> String {
+    if domain.is_empty() { "$JS.API".to_owned() } else { format!("$JS.{domain}.API") }
 }
 
 /// What another namespace forbids to read looks as if it were not there.

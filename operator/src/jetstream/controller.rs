@@ -17,6 +17,7 @@ use kube::runtime::reflector::{self, ObjectRef, Store};
 use kube::runtime::watcher::{self, Event, watcher};
 use kube::{Resource, ResourceExt};
 use tokio::sync::mpsc;
+use tokio::time::MissedTickBehavior;
 
 use super::accounts;
 use super::asset::Asset;
@@ -35,6 +36,8 @@ use crate::scope::{api, scopes};
 const CONCURRENCY: u16 = 32;
 /// Changes within this time wake one pass.
 const DEBOUNCE: Duration = Duration::from_millis(200);
+/// How often at most the object of a stream is woken because its number of consumers changed.
+const COUNT_PAUSE: Duration = Duration::from_secs(2);
 
 /// Runs the controllers of all kinds until `stop` completes and the passes under way have ended.
 pub async fn run<F>(context: Arc<Context>, stop: Shared<F>)
@@ -310,9 +313,29 @@ async fn changes<K>(
     }
 }
 
-/// Passes on what connections tell.
+/// Passes on what connections tell. Numbers of consumers wait until there may be more of them: clients that come and go, each with a consumer
+/// of its own, or thousands that are made, wake the object of a stream no more often than that.
 async fn listen(state: Arc<State>, mut told: mpsc::Receiver<(Key, Told)>) {
-    while let Some((key, event)) = told.recv().await {
-        state.told(key, &event);
+    let mut counted = HashSet::new();
+    let mut turns = tokio::time::interval(COUNT_PAUSE);
+    turns.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        tokio::select! {
+            event = told.recv() => match event {
+                None => return,
+                // Of streams that nobody manages there may be any number.
+                Some((key, Told::Counted(stream))) => {
+                    if !state.index.managers_of(key, &stream).is_empty() {
+                        counted.insert((key, stream));
+                    }
+                }
+                Some((key, event)) => state.told(key, &event),
+            },
+            _ = turns.tick(), if !counted.is_empty() => {
+                for (key, stream) in counted.drain() {
+                    state.told(key, &Told::Counted(stream));
+                }
+            }
+        }
     }
 }

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use parking_lot::Mutex;
 
+use super::asset::Target;
 use super::connection::Key;
 
 /// An object of one of the kinds.
@@ -127,30 +128,40 @@ impl Index {
         self.inner.lock().entries.get(object)?.session
     }
 
-    /// Objects that manage a stream or its consumers.
+    /// Whom a change of a stream or consumer concerns: who manages it, and of a stream who manages its consumers.
     #[must_use]
-    pub fn of_stream(&self, session: Key, stream: &str) -> Vec<ObjectKey> {
-        let inner = self.inner.lock();
-        inner.of_stream.get(&(session, stream.to_owned())).into_iter().flatten().cloned().collect()
+    pub fn of(&self, session: Key, target: &Target) -> Vec<ObjectKey> {
+        match &target.consumer {
+            None => self.of_stream(session, &target.stream, |_| true),
+            Some(wanted) => self.of_stream(session, &target.stream, |name| name == Some(wanted)),
+        }
+    }
+
+    /// Objects that manage a stream itself.
+    #[must_use]
+    pub fn managers_of(&self, session: Key, stream: &str) -> Vec<ObjectKey> {
+        self.of_stream(session, stream, |consumer| consumer.is_none())
     }
 
     /// Objects that manage consumers of a stream.
     #[must_use]
     pub fn consumers_of(&self, session: Key, stream: &str) -> Vec<ObjectKey> {
-        self.of_consumers(session, stream, |_| true)
+        self.of_stream(session, stream, |consumer| consumer.is_some())
     }
 
-    /// Objects that manage one consumer of a stream.
-    #[must_use]
-    pub fn of_consumer(&self, session: Key, stream: &str, consumer: &str) -> Vec<ObjectKey> {
-        self.of_consumers(session, stream, |name| name == consumer)
-    }
-
-    fn of_consumers(&self, session: Key, stream: &str, wanted: impl Fn(&str) -> bool) -> Vec<ObjectKey> {
+    /// Objects that manage a stream or its consumers, by what of it they manage.
+    fn of_stream(
+        &self,
+        session: Key,
+        stream: &str,
+        wanted: impl Fn(Option<&String>) -> bool,
+    ) -> Vec<ObjectKey> {
         let inner = self.inner.lock();
         let objects = inner.of_stream.get(&(session, stream.to_owned())).into_iter().flatten();
-        let manages = |object: &ObjectKey| inner.entries.get(object)?.consumer.as_deref().map(&wanted);
-        objects.filter(|object| manages(object) == Some(true)).cloned().collect()
+        let is_wanted = |object: &&ObjectKey| {
+            inner.entries.get(*object).is_some_and(|entry| wanted(entry.consumer.as_ref()))
+        };
+        objects.filter(is_wanted).cloned().collect()
     }
 
     /// Objects that use a connection.
@@ -215,9 +226,10 @@ mod tests {
         index.record(&stream, entry(key, "S", None));
         index.record(&consumer, entry(key, "S", Some("C")));
         index.record(&elsewhere, entry(other, "S", None));
-        assert_eq!(index.of_stream(key, "S").len(), 2);
-        assert_eq!(index.of_consumer(key, "S", "C"), std::slice::from_ref(&consumer));
-        assert!(index.of_consumer(key, "S", "D").is_empty());
+        assert_eq!(index.of(key, &Target::new("S", None)).len(), 2);
+        assert_eq!(index.of(key, &Target::new("S", Some("C"))), std::slice::from_ref(&consumer));
+        assert!(index.of(key, &Target::new("S", Some("D"))).is_empty());
+        assert_eq!(index.managers_of(key, "S"), std::slice::from_ref(&stream));
         assert_eq!(index.consumers_of(key, "S"), std::slice::from_ref(&consumer));
         assert!(index.consumers_of(other, "S").is_empty());
         assert_eq!(index.of_session(other), std::slice::from_ref(&elsewhere));
@@ -227,7 +239,7 @@ mod tests {
 
         // What was known before is forgotten.
         index.record(&stream, Entry { depends: Vec::new(), ..entry(other, "T", None) });
-        assert_eq!(index.of_stream(key, "S"), std::slice::from_ref(&consumer));
+        assert_eq!(index.of(key, &Target::new("S", None)), std::slice::from_ref(&consumer));
         assert_eq!(index.session_of(&stream), Some(other));
         for gone in [&stream, &consumer, &elsewhere] {
             index.forget(gone);

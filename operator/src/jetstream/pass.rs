@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use api::Time;
+use api::jetstream::account::AccountStats;
 use api::jetstream::consumer::ConsumerConfig;
 use api::jetstream::metadata as level;
 use api::jetstream::stream::{StreamConfig, StreamInfo};
@@ -163,26 +164,42 @@ async fn advance<K: Asset>(
     let js = shared.js(timeout, &pass.state.context.metrics);
     let site = Site { shared: &shared, js };
     let account = shared.account(&js).await?;
-    pass.introduce(status, &shared, account.api.level).await?;
-    let stream = shared.stream(&js, &pass.state.index, &target.stream).await?;
-    match &desired {
+    let server = shared.server().await?;
+    status.report_mut().server = Some(report::introduced(&server, account.api.level));
+    let result = compare(pass, &site, (&target, &desired), &account, (&mut *found, status)).await;
+    if let Some(found) = found {
+        found.settle_leader(shared.answering(&server));
+    }
+    result
+}
+
+/// Looks at what is there and takes a step towards what should be.
+async fn compare<K: Asset>(
+    pass: &Pass<'_, K>,
+    site: &Site<'_>,
+    (target, desired): (&Target, &Desired),
+    account: &AccountStats,
+    (found, status): (&mut Option<Found>, &mut K::Status),
+) -> Result<Decision, Problem> {
+    let look = async |target| site.shared.look(&site.js, &pass.state.index, target).await;
+    let of = Target::new(&target.stream, None);
+    let stream = look(&of).await?;
+    match desired {
         Desired::Stream(config) => {
             check_level(level::stream_level(config), account.api.level)?;
-            *found = stream.map(|info| Found::Stream(Box::new(info)));
-            advance_stream(pass, &site, (&target, config), (found, status)).await
+            *found = stream;
+            advance_stream(pass, site, (target, config), (found, status)).await
         }
         Desired::Consumer(consumer) => {
             check_level(level::consumer_level(&consumer.config), account.api.level)?;
-            let stream = stream.ok_or_else(|| {
+            let stream = stream_of(stream.as_ref()).ok_or_else(|| {
                 let text = format!("there is no stream `{}`: it is waited for", target.stream);
                 Problem::transient("StreamNotFound", text)
             })?;
-            let name = target.consumer.as_deref().unwrap_or_default();
-            let info = shared.consumer(&js, &pass.state.index, (&target.stream, name)).await?;
-            *found = info.map(|info| Found::Consumer(Box::new(info)));
+            *found = look(target).await?;
             let completed = consumer.complete(&stream.config, &account.limits)?;
             let wish = Wish { asked: consumer, completed: &completed, stream: &stream.config };
-            advance_consumer(pass, &site, (&target, &wish), (found, status)).await
+            advance_consumer(pass, site, (target, &wish), (found, status)).await
         }
     }
 }
@@ -378,23 +395,6 @@ impl<K: Asset> Pass<'_, K> {
         named
     }
 
-    async fn introduce(
-        &self,
-        status: &mut K::Status,
-        shared: &Shared,
-        api_level: i64,
-    ) -> Result<(), Problem> {
-        let server = shared.server().await?;
-        let short = |text: &str| text.chars().filter(|c| !c.is_control()).take(100).collect::<String>();
-        status.report_mut().server = Some(crd::jetstream::status::Server {
-            name: short(&server.name),
-            version: short(&server.version),
-            api_level,
-            cluster: short(&server.cluster),
-        });
-        Ok(())
-    }
-
     /// The mark of the object; `None` when marks are switched off.
     ///
     /// # Errors
@@ -509,7 +509,7 @@ impl<K: Asset> Pass<'_, K> {
         let important = before.report() != status.report()
             || before.existed() != status.existed()
             || before.resume_at() != status.resume_at();
-        if !important && !self.state.may_write_numbers() {
+        if !important && !self.state.may_write_numbers(before.consumers() != status.consumers()) {
             return Ok(());
         }
         let writer = &self.state.context.writer;

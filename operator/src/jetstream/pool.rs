@@ -8,14 +8,13 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use api::jetstream::account::AccountStats;
-use api::jetstream::consumer::ConsumerInfo;
-use api::jetstream::stream::StreamInfo;
 use futures::{StreamExt, TryStreamExt, stream};
 use parking_lot::Mutex;
 use tokio::sync::mpsc;
 
 use super::api::Js;
-use super::connection::{Connection, Key};
+use super::asset::{Found, Target};
+use super::connection::{Connection, Key, api_prefix};
 use super::index::Index;
 use super::problem::Problem;
 use crate::metrics::Metrics;
@@ -42,27 +41,10 @@ const CHANGED_MAX: usize = 4096;
 pub enum Told {
     /// It is there, again or for the first time.
     Up,
-    /// A stream came, went or changed.
-    Stream(String),
-    /// A consumer came, went or changed.
-    Consumer(String, String),
-}
-
-impl Seen {
-    /// Notes a newer look, if there is a list at all: without one everything is asked for each time.
-    fn note_stream(&mut self, name: &str, found: Option<&StreamInfo>) {
-        match found.filter(|_| self.at.is_some()) {
-            Some(info) => self.streams.insert(name.to_owned(), info.clone()),
-            None => self.streams.remove(name),
-        };
-    }
-
-    fn note_consumer(&mut self, key: (String, String), found: Option<&ConsumerInfo>) {
-        match found.filter(|_| self.at.is_some()) {
-            Some(info) => self.consumers.insert(key, info.clone()),
-            None => self.consumers.remove(&key),
-        };
-    }
+    /// A stream or consumer came, went or changed.
+    Changed(Target),
+    /// A stream has more or fewer consumers.
+    Counted(String),
 }
 
 /// A shared connection.
@@ -81,9 +63,18 @@ pub struct Shared {
 /// What was told to have changed since the last list.
 #[derive(Default)]
 struct Changed {
-    streams: BTreeSet<String>,
-    consumers: BTreeSet<(String, String)>,
+    names: BTreeSet<Target>,
     everything: bool,
+}
+
+impl Changed {
+    fn note(&mut self, target: Target) {
+        if self.names.len() >= CHANGED_MAX {
+            self.everything = true;
+        } else {
+            self.names.insert(target);
+        }
+    }
 }
 
 /// What the last list showed of streams and consumers that objects manage.
@@ -91,8 +82,17 @@ struct Changed {
 struct Seen {
     at: Option<Instant>,
     refused: bool,
-    streams: HashMap<String, StreamInfo>,
-    consumers: BTreeMap<(String, String), ConsumerInfo>,
+    found: HashMap<Target, Found>,
+}
+
+impl Seen {
+    /// Notes a newer look, if there is a list at all: without one everything is asked for each time.
+    fn note(&mut self, target: &Target, found: Option<&Found>) {
+        match found.filter(|_| self.at.is_some()) {
+            Some(found) => self.found.insert(target.clone(), found.clone()),
+            None => self.found.remove(target),
+        };
+    }
 }
 
 struct Ears {
@@ -114,28 +114,15 @@ impl Listener for Ears {
         self.tell(Told::Up);
     }
 
-    fn stream(&self, name: &str) {
-        {
-            let mut changed = self.changed.lock();
-            if changed.streams.len() >= CHANGED_MAX {
-                changed.everything = true;
-            } else {
-                changed.streams.insert(name.to_owned());
-            }
-        }
-        self.tell(Told::Stream(name.to_owned()));
+    fn changed(&self, stream: &str, consumer: Option<&str>) {
+        let target = Target::new(stream, consumer);
+        self.changed.lock().note(target.clone());
+        self.tell(Told::Changed(target));
     }
 
-    fn consumer(&self, stream: &str, name: &str) {
-        {
-            let mut changed = self.changed.lock();
-            if changed.consumers.len() >= CHANGED_MAX {
-                changed.everything = true;
-            } else {
-                changed.consumers.insert((stream.to_owned(), name.to_owned()));
-            }
-        }
-        self.tell(Told::Consumer(stream.to_owned(), name.to_owned()));
+    fn counted(&self, stream: &str) {
+        self.changed.lock().note(Target::new(stream, None));
+        self.tell(Told::Counted(stream.to_owned()));
     }
 }
 
@@ -225,6 +212,13 @@ impl Shared {
         Ok(self.session.server().await?)
     }
 
+    /// The name of the server whose own JetStream answers here, if it is the one at the other end.
+    #[must_use]
+    pub fn answering<'a>(&self, server: &'a Server) -> Option<&'a str> {
+        let own = [api_prefix(""), api_prefix(&server.domain)].contains(&self.prefix);
+        (own && server.jetstream).then_some(&server.name)
+    }
+
     /// Use and limits of the account, not older than a minute.
     ///
     /// # Errors
@@ -240,78 +234,35 @@ impl Shared {
         Ok(stats)
     }
 
-    /// A stream as it was seen lately; asked for when it was told to have changed, or was not seen. What was told of does not wait for a list
-    /// that is being read.
+    /// A stream or consumer as it was seen lately; asked for when it was told to have changed, or was not seen. What was told of does not
+    /// wait for a list that is being read.
     ///
     /// # Errors
     /// When the server does not answer, or refuses.
-    pub async fn stream(
-        &self,
-        js: &Js<'_>,
-        index: &Index,
-        name: &str,
-    ) -> Result<Option<StreamInfo>, Problem> {
-        let changed = || self.changed.lock().streams.contains(name);
+    pub async fn look(&self, js: &Js<'_>, index: &Index, target: &Target) -> Result<Option<Found>, Problem> {
+        let changed = || self.changed.lock().names.contains(target);
         if !changed() {
             let mut seen = self.seen.lock().await;
             self.refresh(&mut seen, js, index).await?;
             if !changed()
-                && let Some(info) = seen.streams.get(name)
+                && let Some(found) = seen.found.get(target)
             {
-                return Ok(Some(info.clone()));
+                return Ok(Some(found.clone()));
             }
         }
-        self.changed.lock().streams.remove(name);
-        let found = js.stream(name).await;
+        self.changed.lock().names.remove(target);
+        let found = js.look(target).await;
         match (&found, self.seen.try_lock()) {
-            (Ok(found), Ok(mut seen)) => seen.note_stream(name, found.as_ref()),
+            (Ok(found), Ok(mut seen)) => seen.note(target, found.as_ref()),
             // Of it there is only what a list had before.
-            _ => self.wrote(name, None),
-        }
-        found
-    }
-
-    /// A consumer, in the same way.
-    ///
-    /// # Errors
-    /// When the server does not answer, or refuses.
-    pub async fn consumer(
-        &self,
-        js: &Js<'_>,
-        index: &Index,
-        (stream, name): (&str, &str),
-    ) -> Result<Option<ConsumerInfo>, Problem> {
-        let key = (stream.to_owned(), name.to_owned());
-        let changed = || self.changed.lock().consumers.contains(&key);
-        if !changed() {
-            let mut seen = self.seen.lock().await;
-            self.refresh(&mut seen, js, index).await?;
-            if !changed()
-                && let Some(info) = seen.consumers.get(&key)
-            {
-                return Ok(Some(info.clone()));
-            }
-        }
-        self.changed.lock().consumers.remove(&key);
-        let found = js.consumer(stream, name).await;
-        match (&found, self.seen.try_lock()) {
-            (Ok(found), Ok(mut seen)) => seen.note_consumer(key, found.as_ref()),
-            _ => self.wrote(stream, Some(name)),
+            _ => self.wrote(target),
         }
         found
     }
 
     /// What this operator just wrote is no longer as it was seen.
-    pub fn wrote(&self, stream: &str, consumer: Option<&str>) {
-        let mut changed = self.changed.lock();
-        match consumer {
-            Some(consumer) => {
-                changed.consumers.insert((stream.to_owned(), consumer.to_owned()));
-            }
-            None => {
-                changed.streams.insert(stream.to_owned());
-            }
-        }
+    pub fn wrote(&self, target: &Target) {
+        self.changed.lock().names.insert(target.clone());
     }
 
     /// Lists what objects manage when the last list is old. A user who may not list is asked one by one.
@@ -329,8 +280,8 @@ impl Shared {
         // What changes from here on is told after this.
         *self.changed.lock() = Changed::default();
         match listed(js, &index.assets(self.key)).await {
-            Ok((streams, consumers)) => {
-                *seen = Seen { at: Some(Instant::now()), refused: false, streams, consumers };
+            Ok(found) => {
+                *seen = Seen { at: Some(Instant::now()), refused: false, found };
                 Ok(())
             }
             Err(Problem::Stalled { .. }) => {
@@ -345,12 +296,13 @@ impl Shared {
     }
 }
 
-type Listed = (HashMap<String, StreamInfo>, BTreeMap<(String, String), ConsumerInfo>);
-
-async fn listed(js: &Js<'_>, assets: &BTreeMap<String, BTreeSet<String>>) -> Result<Listed, Problem> {
-    let found = js.streams(|name| assets.contains_key(name)).await?;
+async fn listed(
+    js: &Js<'_>,
+    assets: &BTreeMap<String, BTreeSet<String>>,
+) -> Result<HashMap<Target, Found>, Problem> {
+    let streams = js.streams(|name| assets.contains_key(name)).await?;
     let mut lists = Vec::new();
-    for info in &found {
+    for info in &streams {
         let stream = info.config.name.as_str();
         let Some(wanted) = assets.get(stream).filter(|wanted| !wanted.is_empty()) else { continue };
         lists.push(async move {
@@ -359,10 +311,16 @@ async fn listed(js: &Js<'_>, assets: &BTreeMap<String, BTreeSet<String>>) -> Res
         });
     }
     let mut lists = stream::iter(lists).buffer_unordered(LISTS_AT_A_TIME);
-    let mut consumers = BTreeMap::new();
+    let mut found = HashMap::new();
     while let Some((stream, list)) = lists.try_next().await? {
-        consumers.extend(list.into_iter().map(|info| ((stream.clone(), info.name.clone()), info)));
+        found.extend(
+            list.into_iter()
+                .map(|info| (Target::new(&stream, Some(&info.name)), Found::Consumer(Box::new(info)))),
+        );
     }
     drop(lists);
-    Ok((found.into_iter().map(|info| (info.config.name.clone(), info)).collect(), consumers))
+    found.extend(
+        streams.into_iter().map(|info| (Target::new(&info.config.name, None), Found::Stream(Box::new(info)))),
+    );
+    Ok(found)
 }

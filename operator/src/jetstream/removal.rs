@@ -14,7 +14,7 @@ use kube::{Api, ResourceExt};
 use serde_json::Value;
 
 use super::api::Js;
-use super::asset::{Asset, Status, Target};
+use super::asset::{Asset, Found, Status, Target};
 use super::pass::Pass;
 use super::plan::{self, Removal};
 use super::pool::Shared;
@@ -161,19 +161,13 @@ type Metadata = std::collections::BTreeMap<String, String>;
 
 /// What is there: its metadata, and whether it is empty.
 async fn look(js: &Js<'_>, target: &Target) -> Result<Option<(Metadata, bool)>, Problem> {
-    match &target.consumer {
-        None => {
-            let info = js.stream(&target.stream).await?;
-            Ok(info.map(|info| (info.config.metadata, info.state.messages == 0)))
+    Ok(js.look(target).await?.map(|found| match found {
+        Found::Stream(info) => (info.config.metadata, info.state.messages == 0),
+        Found::Consumer(info) => {
+            let is_empty = info.num_pending == 0 && info.num_ack_pending == 0;
+            (info.config.unwrap_or_default().metadata, is_empty)
         }
-        Some(name) => {
-            let info = js.consumer(&target.stream, name).await?;
-            Ok(info.and_then(|info| {
-                let is_empty = info.num_pending == 0 && info.num_ack_pending == 0;
-                Some((info.config?.metadata, is_empty))
-            }))
-        }
-    }
+    }))
 }
 
 /// Takes off the mark, and nothing else.
@@ -198,7 +192,7 @@ async fn unmark(js: &Js<'_>, target: &Target) -> Result<(), Problem> {
 }
 
 async fn delete(js: &Js<'_>, shared: &Shared, target: &Target) -> Result<(), Problem> {
-    shared.wrote(&target.stream, target.consumer.as_deref());
+    shared.wrote(target);
     match &target.consumer {
         None => js.delete_stream(&target.stream).await,
         Some(name) => js.delete_consumer(&target.stream, name).await,

@@ -2,7 +2,7 @@
 
 use crd::conditions::{self, Finding, Status as Holds, finding};
 use crd::jetstream::options::Mode;
-use crd::jetstream::status::Plan as Shown;
+use crd::jetstream::status::{Plan as Shown, Server};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::runtime::events::{Event, EventType};
 
@@ -10,6 +10,7 @@ use super::asset::Found;
 use super::plan::Step;
 use super::problem::Problem;
 use crate::events;
+use crate::nats::session;
 
 /// Changes shown in a plan.
 const CHANGES_MAX: usize = 32;
@@ -144,6 +145,18 @@ impl Brakes {
             dry_run: set(crd::annotation::DRY_RUN),
             observe: mode == Mode::Observe,
         }
+    }
+}
+
+/// A server as statuses show it.
+#[must_use]
+pub fn introduced(server: &session::Server, api_level: i64) -> Server {
+    let short = |text: &str| text.chars().filter(|c| !c.is_control()).take(100).collect();
+    Server {
+        name: short(&server.name),
+        version: short(&server.version),
+        api_level,
+        cluster: short(&server.cluster),
     }
 }
 

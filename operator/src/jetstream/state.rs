@@ -42,6 +42,8 @@ const PASSES_TOLD_MAX: usize = 2 * PASSES_PER_NAMESPACE_MAX;
 const WOKEN_PER_PLACE: usize = 3;
 /// Writes of statuses that only have new numbers, in a second.
 const NUMBERS_PER_SECOND: f64 = 2.0;
+/// The same after a while without any.
+const NUMBERS_AT_ONCE: f64 = 20.0;
 
 /// What is remembered about an object between passes.
 #[derive(Clone, Debug, Default)]
@@ -223,7 +225,7 @@ impl State {
             wakers: Mutex::default(),
             dependants: Mutex::default(),
             cluster_id: OnceCell::new(),
-            numbers: Mutex::new((Instant::now(), NUMBERS_PER_SECOND)),
+            numbers: Mutex::new((Instant::now(), NUMBERS_AT_ONCE)),
             entered: Mutex::default(),
         };
         (Arc::new(state), told)
@@ -274,8 +276,9 @@ impl State {
     pub fn told(&self, key: Key, told: &Told) {
         let objects = match told {
             Told::Up => return self.wake(self.index.of_session(key)),
-            Told::Stream(stream) => self.index.of_stream(key, stream),
-            Told::Consumer(stream, consumer) => self.index.of_consumer(key, stream, consumer),
+            // A number and no more: it comes in its turn.
+            Told::Counted(stream) => return self.wake(self.index.managers_of(key, stream)),
+            Told::Changed(target) => self.index.of(key, target),
         };
         {
             let mut entered = self.entered.lock();
@@ -389,16 +392,17 @@ impl State {
             self.context.metrics.ready.remove_label_values(&[object.kind, &object.namespace, &object.name]);
     }
 
-    /// Whether a status that only has new numbers may be written now.
+    /// Whether a status that only has new numbers may be written now. One that a server told of may take what others have to leave.
     #[must_use]
-    pub fn may_write_numbers(&self) -> bool {
+    pub fn may_write_numbers(&self, told: bool) -> bool {
         let mut bucket = self.numbers.lock();
         let (last, tokens) = &mut *bucket;
         let now = Instant::now();
-        *tokens = (*tokens + now.duration_since(*last).as_secs_f64() * NUMBERS_PER_SECOND)
-            .min(10.0 * NUMBERS_PER_SECOND);
+        *tokens =
+            (*tokens + now.duration_since(*last).as_secs_f64() * NUMBERS_PER_SECOND).min(NUMBERS_AT_ONCE);
         *last = now;
-        if *tokens < 1.0 {
+        let left = if told { 0.0 } else { NUMBERS_AT_ONCE / 2.0 };
+        if *tokens - 1.0 < left {
             return false;
         }
         *tokens -= 1.0;
@@ -462,6 +466,7 @@ fn digest(namespace: &str, options: &AssetOptions) -> [u8; 32] {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::jetstream::asset::Target;
 
     fn state() -> Arc<State> {
         let read = crate::settings::parse(Vec::new(), |_| None);
@@ -543,7 +548,7 @@ mod tests {
             };
             state.index.record(&of_a(name), entry);
         }
-        let tell = |name: usize| state.told(session, &Told::Stream(name.to_string()));
+        let tell = |name: usize| state.told(session, &Told::Changed(Target::new(&name.to_string(), None)));
         let mut places: Vec<_> =
             (0..PASSES_PER_NAMESPACE_MAX).map(|name| state.enter(&of_a(name), true).unwrap()).collect();
         assert!(state.enter(&of_a(100), true).is_none() && state.enter(&of_a(50), true).is_none());
@@ -571,6 +576,16 @@ mod tests {
             }
         }
         assert!(state.entered.lock().is_empty());
+    }
+
+    #[tokio::test]
+    async fn numbers_that_a_server_tells_of_find_a_place_when_others_have_taken_theirs() {
+        let state = state();
+        let written = |told| (0..100).filter(|_| state.may_write_numbers(told)).count();
+        assert_eq!([written(false), written(true), written(false)], [10, 10, 0]);
+        // Told ones alone may have all of it, and no more.
+        state.numbers.lock().1 = NUMBERS_AT_ONCE * 5.0;
+        assert_eq!([written(true), written(true)], [20, 0]);
     }
 
     #[test]

@@ -3,6 +3,7 @@
 pub mod address;
 pub mod client;
 pub mod document;
+pub mod link;
 pub mod login;
 pub mod session;
 pub mod system;

@@ -12,17 +12,13 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 use rustls::ClientConfig;
 use rustls::pki_types::ServerName;
-use serde_json::Value;
-use tokio::io::{AsyncReadExt, AsyncWriteExt, BufReader, ReadHalf, WriteHalf, split};
-use tokio::net::TcpStream;
+use tokio::io::{AsyncWriteExt, BufReader, ReadHalf, WriteHalf, split};
 use tokio::sync::{Notify, mpsc, oneshot};
 use tokio::time::timeout;
 
 use super::address::Address;
-use super::client::{
-    Error, INFO_WAIT, Info, MESSAGE_LENGTH_MAX, Stream, Tls, boxed, handshake, introduction, parse_info,
-    read_info, read_line, refusal, unexpected,
-};
+use super::client::Error;
+use super::link::{self, Head, INBOX, Info, Stream, Tls, When, read_line, reply_to};
 use super::login::Login;
 
 /// Requests on their way at a time.
@@ -33,14 +29,10 @@ const ANSWERS_MAX: usize = 4096;
 const SILENCE_MAX: Duration = Duration::from_secs(30);
 /// First and longest pause between attempts to connect. The longest is how late a server that is back may be noticed.
 const BACKOFF: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(5));
-/// Lines between the login and its confirmation.
-const GREETING_LINES_MAX: usize = 64;
 /// Addresses that share the time of one attempt; further ones come first in a later one.
 const ADDRESSES_PER_ATTEMPT: usize = 3;
 /// Addresses that a name may stand for.
 const RESOLVED_MAX: usize = 16;
-/// Subscription of answers, and of what the server tells.
-const INBOX: &str = "1";
 /// Advisories about streams and consumers that came, went or changed.
 const ADVISORIES: [&str; 6] = [
     "$JS.EVENT.ADVISORY.STREAM.CREATED.*",
@@ -74,10 +66,10 @@ pub struct Options {
 pub trait Listener: Send + Sync {
     /// The connection is there, again or for the first time.
     fn up(&self);
-    /// A stream came, went or changed.
-    fn stream(&self, name: &str);
-    /// A consumer came, went or changed.
-    fn consumer(&self, stream: &str, name: &str);
+    /// A stream, or a consumer of it, came, went or changed.
+    fn changed(&self, stream: &str, consumer: Option<&str>);
+    /// A stream has more or fewer consumers.
+    fn counted(&self, stream: &str);
 }
 
 /// The server at the other end.
@@ -89,6 +81,10 @@ pub struct Server {
     pub version: String,
     /// Its cluster.
     pub cluster: String,
+    /// It has a JetStream of its own.
+    pub jetstream: bool,
+    /// Domain of that.
+    pub domain: String,
 }
 
 /// A connection that lasts. It ends when the last handle is dropped.
@@ -166,6 +162,8 @@ impl Session {
             name: link.info.server_name.clone(),
             version: link.info.version.clone(),
             cluster: link.info.cluster.clone(),
+            jetstream: link.info.jetstream,
+            domain: link.info.domain.clone(),
         })
     }
 }
@@ -249,14 +247,9 @@ impl Inner {
     async fn dial(&self, address: &Address) -> Result<Arc<Link>, Error> {
         let found = tokio::net::lookup_host((address.host.as_str(), address.port)).await?;
         let found: Vec<_> = found.take(RESOLVED_MAX).collect();
-        let tcp = TcpStream::connect(found.as_slice()).await?;
-        tcp.set_nodelay(true)?;
-        let (stream, info) = self.greet(tcp, address).await?;
+        let (tls, login, prefix) = (self.tls(address), &self.options.login, &self.options.inbox_prefix);
+        let link::Link { stream, info, inbox } = link::Link::open(&found, Some(&tls), login, prefix).await?;
         let (reader, writer) = split(stream);
-        let token: u64 = rand::random();
-        let inbox = format!("{}.{token:016x}", self.options.inbox_prefix);
-        let connect = connect_line(&self.options.login, &info)?;
-        let mut reader = BufReader::new(reader);
         let link = Arc::new(Link {
             info,
             inbox,
@@ -265,9 +258,12 @@ impl Inner {
             next: AtomicU64::new(0),
             alive: AtomicBool::new(true),
         });
-        link.log_in(&mut reader, &connect).await?;
+        let advisories = ADVISORIES.iter().zip(2..);
+        let subscriptions: String =
+            advisories.map(|(subject, sid)| format!("SUB {subject} {sid}\r\n")).collect();
+        link.write(subscriptions.as_bytes()).await?;
         let task = Reading {
-            reader,
+            reader: BufReader::new(reader),
             link: Arc::downgrade(&link),
             listener: Arc::clone(&self.listener),
             broken: Arc::clone(&self.broken),
@@ -276,33 +272,15 @@ impl Inner {
         Ok(link)
     }
 
-    /// Waits for the introduction and encrypts. Nothing secret is said before that.
-    async fn greet(&self, tcp: TcpStream, address: &Address) -> Result<(Box<dyn Stream>, Info), Error> {
+    fn tls(&self, address: &Address) -> Tls {
         let options = &self.options;
-        let required = options.tls_required || address.tls;
         let name = address.certificate_name.as_ref().unwrap_or(&address.host).clone();
-        let tls = || -> Result<Tls, Error> {
-            let server_name = ServerName::try_from(name)
-                .map_err(|_| Error::Unreachable("the host is no name of a certificate".to_owned()))?;
-            Ok(Tls { config: Arc::clone(&options.tls), server_name, required })
+        let when = match (options.tls_first, options.tls_required || address.tls) {
+            (true, _) => When::First,
+            (false, true) => When::Required,
+            (false, false) => When::Asked,
         };
-        let first = options.tls_first || (required && timeout(INFO_WAIT, tcp.readable()).await.is_err());
-        if first {
-            let mut stream = boxed(handshake(tcp, &tls()?).await?);
-            let info = read_info(&mut stream).await?;
-            return Ok((stream.into_inner(), info));
-        }
-        // With a buffer of one byte nothing behind the line is taken from the socket.
-        let mut plain = BufReader::with_capacity(1, tcp);
-        let info = parse_info(&read_line(&mut plain).await?)?;
-        let tcp = plain.into_inner();
-        if info.tls_required || (required && info.tls_available) {
-            return Ok((Box::new(handshake(tcp, &tls()?).await?), info));
-        }
-        if required {
-            return Err(Error::Plain);
-        }
-        Ok((Box::new(tcp), info))
+        Tls { config: Arc::clone(&options.tls), server_name: ServerName::try_from(name).ok(), when }
     }
 }
 
@@ -312,18 +290,11 @@ fn pause_after(failures: u32) -> Duration {
     doubled.min(BACKOFF.1)
 }
 
-fn connect_line(login: &Login, info: &Info) -> Result<String, Error> {
-    let mut connect = introduction(true);
-    connect.extend(login.members(&info.nonce)?);
-    let connect = Value::Object(connect);
-    Ok(format!("CONNECT {connect}\r\n"))
-}
-
 /// One connection, as long as it holds.
 struct Link {
     info: Info,
     inbox: String,
-    writer: tokio::sync::Mutex<WriteHalf<Box<dyn Stream>>>,
+    writer: tokio::sync::Mutex<WriteHalf<BufReader<Box<dyn Stream>>>>,
     pending: Mutex<HashMap<u64, Waiting>>,
     next: AtomicU64,
     alive: AtomicBool,
@@ -386,32 +357,6 @@ impl Link {
             return Err(error.into());
         }
         Ok(())
-    }
-
-    async fn log_in(
-        &self,
-        reader: &mut BufReader<ReadHalf<Box<dyn Stream>>>,
-        connect: &str,
-    ) -> Result<(), Error> {
-        self.write(format!("{connect}SUB {}.* {INBOX}\r\nPING\r\n", self.inbox).as_bytes()).await?;
-        for _ in 0..GREETING_LINES_MAX {
-            let line = read_line(reader).await?;
-            match line.as_str() {
-                "PONG" => {
-                    let subscriptions: String = ADVISORIES
-                        .iter()
-                        .enumerate()
-                        .map(|(at, subject)| format!("SUB {subject} {}\r\n", at + 2))
-                        .collect();
-                    return self.write(subscriptions.as_bytes()).await;
-                }
-                "PING" => self.write(b"PONG\r\n").await?,
-                "+OK" => {}
-                line if line.starts_with("INFO ") => {}
-                line => return Err(refusal(line)),
-            }
-        }
-        Err(Error::Protocol("no PONG".to_owned()))
     }
 
     async fn request(&self, subject: &str, payload: &[u8]) -> Result<Vec<u8>, Error> {
@@ -497,7 +442,7 @@ impl Link {
 
 /// The task that reads.
 struct Reading {
-    reader: BufReader<ReadHalf<Box<dyn Stream>>>,
+    reader: BufReader<ReadHalf<BufReader<Box<dyn Stream>>>>,
     link: Weak<Link>,
     listener: Arc<dyn Listener>,
     broken: Arc<Notify>,
@@ -521,25 +466,21 @@ impl Reading {
         let line = self.next_line().await?;
         let link = self.link.upgrade().ok_or_else(|| Error::Unreachable("closed".to_owned()))?;
         if let Some(head) = Head::parse(&line)? {
-            let mut bytes = vec![0; head.total + 2];
-            timeout(SILENCE_MAX, self.reader.read_exact(&mut bytes))
+            let payload = timeout(SILENCE_MAX, head.payload(&mut self.reader))
                 .await
                 .map_err(|_| Error::Timeout(SILENCE_MAX))??;
-            bytes.truncate(head.total);
-            self.take(&link, head, bytes);
+            self.take(&link, &head, payload);
             return Ok(());
         }
-        match line.as_str() {
-            "PING" => link.write(b"PONG\r\n").await,
-            "PONG" | "+OK" => Ok(()),
-            line if line.starts_with("INFO ") => Ok(()),
-            line => match line.strip_prefix("-ERR ") {
-                Some(text) if text.to_ascii_lowercase().contains("permissions violation") => {
-                    link.refuse(text.trim_matches('\''));
-                    Ok(())
-                }
-                _ => Err(refusal(line)),
-            },
+        let refusal = line.strip_prefix("-ERR ");
+        if let Some(text) = refusal.filter(|text| text.to_ascii_lowercase().contains("permissions violation"))
+        {
+            link.refuse(text.trim_matches('\''));
+            return Ok(());
+        }
+        match reply_to(&line)? {
+            Some(reply) => link.write(reply).await,
+            None => Ok(()),
         }
     }
 
@@ -559,52 +500,22 @@ impl Reading {
         Err(Error::Timeout(SILENCE_MAX))
     }
 
-    fn take(&self, link: &Link, head: Head<'_>, mut bytes: Vec<u8>) {
+    fn take(&self, link: &Link, head: &Head<'_>, payload: Option<Vec<u8>>) {
         if head.sid == INBOX {
-            let payload = bytes.split_off(head.headers);
-            let nobody = bytes.starts_with(b"NATS/1.0 503");
-            let result = if nobody { Err(Error::NoResponders(String::new())) } else { Ok(payload) };
-            link.answer(head.subject, result);
+            link.answer(head.subject, payload.ok_or_else(|| Error::NoResponders(String::new())));
             return;
         }
         let tokens: Vec<&str> = head.subject.split('.').collect();
         match tokens[..] {
-            ["$JS", "EVENT", "ADVISORY", "STREAM", _, stream] => self.listener.stream(stream),
-            ["$JS", "EVENT", "ADVISORY", "CONSUMER", _, stream, consumer] => {
-                self.listener.consumer(stream, consumer);
+            ["$JS", "EVENT", "ADVISORY", "STREAM", _, stream] => self.listener.changed(stream, None),
+            ["$JS", "EVENT", "ADVISORY", "CONSUMER", what, stream, consumer] => {
+                self.listener.changed(stream, Some(consumer));
+                if what != "UPDATED" {
+                    self.listener.counted(stream);
+                }
             }
             _ => {}
         }
-    }
-}
-
-/// The first line of a message.
-struct Head<'a> {
-    subject: &'a str,
-    sid: &'a str,
-    headers: usize,
-    total: usize,
-}
-
-impl<'a> Head<'a> {
-    /// Reads the line; `None` for any other.
-    fn parse(line: &'a str) -> Result<Option<Self>, Error> {
-        let words: Vec<&str> = line.split_ascii_whitespace().take(7).collect();
-        let malformed = || unexpected(line);
-        let size =
-            |text: &str| text.parse().ok().filter(|size| *size <= MESSAGE_LENGTH_MAX).ok_or_else(malformed);
-        let (subject, sid, headers, total) = match words[..] {
-            ["MSG", subject, sid, total] | ["MSG", subject, sid, _, total] => (subject, sid, 0, size(total)?),
-            ["HMSG", subject, sid, headers, total] | ["HMSG", subject, sid, _, headers, total] => {
-                (subject, sid, size(headers)?, size(total)?)
-            }
-            ["MSG" | "HMSG", ..] => return Err(malformed()),
-            _ => return Ok(None),
-        };
-        if headers > total {
-            return Err(malformed());
-        }
-        Ok(Some(Self { subject, sid, headers, total }))
     }
 }
 

@@ -5,7 +5,7 @@ use tokio::net::TcpListener;
 use tokio::sync::mpsc;
 
 use super::*;
-use crate::nats::client::LINE_LENGTH_MAX;
+use crate::nats::link::{LINE_LENGTH_MAX, MESSAGE_LENGTH_MAX};
 use crate::nats::trust;
 
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -19,12 +19,12 @@ impl Listener for Ears {
         let _ = self.0.send("up".to_owned());
     }
 
-    fn stream(&self, name: &str) {
-        let _ = self.0.send(format!("stream {name}"));
+    fn changed(&self, stream: &str, consumer: Option<&str>) {
+        let _ = self.0.send(format!("changed {stream} {}", consumer.unwrap_or_default()));
     }
 
-    fn consumer(&self, stream: &str, name: &str) {
-        let _ = self.0.send(format!("consumer {stream} {name}"));
+    fn counted(&self, stream: &str) {
+        let _ = self.0.send(format!("counted {stream}"));
     }
 }
 
@@ -91,6 +91,7 @@ async fn answers_find_their_requests_and_advisories_their_listener() {
         (
             "PUB a",
             "MSG $JS.EVENT.ADVISORY.STREAM.DELETED.S1 4 2\r\n{}\r\nMSG $JS.EVENT.ADVISORY.CONSUMER.CREATED.S1.C1 5 2\r\n{}\r\n\
+             MSG $JS.EVENT.ADVISORY.CONSUMER.UPDATED.S2.C2 6 2\r\n{}\r\nMSG $JS.EVENT.ADVISORY.CONSUMER.DELETED.S3.C3 7 2\r\n{}\r\n\
              PING\r\nINFO {}\r\n-ERR 'Permissions Violation for Subscription to \"x\"'\r\n\
              MSG _I.0.99 1 4\r\nlate\r\nHMSG REPLY 1 12 14\r\nNATS/1.0\r\n\r\nok\r\n",
         ),
@@ -100,7 +101,9 @@ async fn answers_find_their_requests_and_advisories_their_listener() {
     let (port, _lines) = serve(INFO, script).await;
     let (session, mut told) = session(port);
     assert_eq!(session.request("a", b"x", SOON).await.unwrap(), b"ok");
-    for expected in ["up", "stream S1", "consumer S1 C1"] {
+    for expected in
+        ["up", "changed S1 ", "changed S1 C1", "counted S1", "changed S2 C2", "changed S3 C3", "counted S3"]
+    {
         assert_eq!(next(&mut told).await, expected);
     }
     assert!(

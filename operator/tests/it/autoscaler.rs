@@ -15,6 +15,7 @@ use operator::apply::Failpoint;
 use operator::autoscaler::reconcile::{NUMBERS_INTERVAL, State, reconcile};
 use operator::error::Error;
 use operator::nats::client::{Connection, Target};
+use operator::nats::login::Login;
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::TcpStream;
@@ -153,8 +154,7 @@ pub(super) async fn ask(world: &World, subject: &str, request: Value) -> Value {
     let target = Target {
         address: address(world).await.parse().unwrap(),
         tls: None,
-        user: "app".to_owned(),
-        password: "x".to_owned(),
+        login: Login::Password { user: "app".to_owned(), password: "x".to_owned() },
         timeout: Duration::from_secs(10),
     };
     let mut connection = Connection::open(&target, "_INBOX").await.unwrap();

@@ -31,8 +31,8 @@ use crate::support::objects::{spec, with};
 use crate::support::world::{World, settings};
 use crate::support::{apiserver, until};
 
-/// Service and Secret of the operator under test.
-const SERVICE: &str = "external-metrics";
+/// Service and Secret of the operator under test, as the chart names those of a release `operator`.
+const SERVICE: &str = "operator-external-metrics";
 /// What the questions are about.
 const CONSUMER: &str = "cluster=demo,stream=ORDERS,consumer=workers";
 
@@ -156,6 +156,7 @@ async fn a_horizontal_pod_autoscaler_follows_what_waits() {
     ] {
         assert_eq!(get(client, own, metric, labels).await.as_deref(), Ok(value), "{metric}");
     }
+    the_chart_asks_who_provides_them_already(&world).await;
     what_is_not_known_is_no_number(client, own).await;
     callers_need_the_right(client, own).await;
     only_the_api_server_is_answered(&world, address).await;
@@ -189,6 +190,37 @@ async fn a_horizontal_pod_autoscaler_follows_what_waits() {
     .await;
     assert!(message.contains("no consumer workers"), "{message}");
     assert_eq!(replicas(&world).await, 4);
+}
+
+/// Renders the chart as an installation does, which may ask the API server: what it makes, or why it refuses.
+async fn rendered(namespace: &str, release: &str) -> Result<String, String> {
+    let tools = std::env::var_os("MYELIN_TOOLS")
+        .expect("MYELIN_TOOLS is not set: `make test` names it; by hand, $(testing/tools/build.sh)");
+    let folder = tempfile::TempDir::new().unwrap();
+    let kubeconfig = folder.path().join("kubeconfig");
+    std::fs::write(&kubeconfig, apiserver::kubeconfig()).unwrap();
+    let output = tokio::process::Command::new(std::path::Path::new(&tools).join("helm"))
+        .args(["template", release, concat!(env!("CARGO_MANIFEST_DIR"), "/../charts/operator")])
+        .args(["--namespace", namespace, "--dry-run=server", "--set=externalMetrics.enabled=true"])
+        .env("KUBECONFIG", kubeconfig)
+        .env("HOME", folder.path())
+        .output()
+        .await
+        .unwrap();
+    let text = |bytes| String::from_utf8(bytes).unwrap();
+    if output.status.success() { Ok(text(output.stdout)) } else { Err(text(output.stderr)) }
+}
+
+/// Only one can provide external metrics. The release that does so may be rendered again, and no other.
+async fn the_chart_asks_who_provides_them_already(world: &World) {
+    let own = world.namespace.as_str();
+    let made = rendered(own, "operator").await.unwrap();
+    assert!(made.contains(&format!("name: {EXTERNAL_METRICS_SERVICE}")), "{made}");
+    let refusal = format!("service {SERVICE} of namespace {own} provides external metrics already");
+    for (namespace, release) in [("default", "operator"), (own, "other")] {
+        let refused = rendered(namespace, release).await.unwrap_err();
+        assert!(refused.contains(&refusal), "{namespace} {release}: {refused}");
+    }
 }
 
 async fn what_is_not_known_is_no_number(client: &Client, own: &str) {

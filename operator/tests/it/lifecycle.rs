@@ -10,6 +10,7 @@ use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams};
 use kube::{Api, ResourceExt};
 use operator::nats::client::{Connection, Error, Target};
+use operator::nats::login::Login;
 use serde_json::json;
 
 use crate::support::kubelet::BROKEN;
@@ -29,8 +30,7 @@ async fn log_in(world: &World, pod: &str, user: &str, password: &str) -> Result<
     let target = Target {
         address: format!("{ip}:4222").parse().unwrap(),
         tls: None,
-        user: user.to_owned(),
-        password: password.to_owned(),
+        login: Login::Password { user: user.to_owned(), password: password.to_owned() },
         timeout: std::time::Duration::from_secs(5),
     };
     Connection::open(&target, "_INBOX").await.map(|_| ())

@@ -12,6 +12,7 @@ use operator::apply::Failpoint;
 use operator::cluster::reconcile::reconcile;
 use operator::error::Error;
 use operator::nats::client::{Connection, Target};
+use operator::nats::login::Login;
 use serde_json::{Value, json};
 
 use crate::support::kubelet::bind_claim;
@@ -49,8 +50,7 @@ async fn connect(world: &World) -> Connection {
     let target = Target {
         address: format!("{ip}:4222").parse().unwrap(),
         tls: None,
-        user: "app".to_owned(),
-        password: "x".to_owned(),
+        login: Login::Password { user: "app".to_owned(), password: "x".to_owned() },
         timeout: std::time::Duration::from_secs(10),
     };
     Connection::open(&target, "_INBOX").await.unwrap()

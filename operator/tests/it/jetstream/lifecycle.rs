@@ -2,6 +2,7 @@
 
 use ::crd::NatsCluster;
 use ::crd::jetstream::{Account, Consumer, KeyValue, ObjectStore, Stream};
+use api::jetstream::consumer::ConsumerAction;
 use kube::ResourceExt;
 use serde_json::json;
 
@@ -227,4 +228,41 @@ async fn every_login_of_an_account_works_and_what_is_missing_is_waited_for() {
     // The nkey belongs to account B.
     assert!(broker.person("b").js().stream("byKey").await.unwrap().is_some());
     assert!(broker.person("a").js().stream("byKey").await.unwrap().is_none());
+}
+
+#[tokio::test]
+async fn a_stream_counts_its_consumers_and_names_its_server_within_seconds() {
+    // Nobody looks by the clock here. With so many objects they are listed, and a list is believed for a while.
+    const STREAMS: usize = 9;
+    let (world, broker) = world().await;
+    for number in 0..STREAMS {
+        let name = format!("s{number}");
+        apply::<Stream>(&world, &name, stream(&name, json!({}))).await.unwrap();
+    }
+    let server = format!("broker-{}", broker.port);
+    for number in 0..STREAMS {
+        let object: Stream = until_ready(&world, &format!("s{number}")).await;
+        assert_eq!(object.status.unwrap().cluster.unwrap().leader, server);
+    }
+    let counted = async |name: &str, count: i64| {
+        let what = format!("{count} consumers of {name}");
+        until(&what, async || {
+            let status = world.api::<Stream>().get(name).await.unwrap().status?;
+            (status.state?.consumers == count).then_some(())
+        })
+        .await;
+    };
+    apply::<Consumer>(&world, "c", consumer("s0", "c", json!({}))).await.unwrap();
+    counted("s0", 1).await;
+    let object: Consumer = until_ready(&world, "c").await;
+    assert_eq!(object.status.unwrap().cluster.unwrap().leader, server);
+
+    // By hand, on a stream of which no object manages a consumer.
+    let person = broker.person("a");
+    let config = json!({ "durable_name": "by-hand", "ack_policy": "explicit" }).as_object().unwrap().clone();
+    let action = ConsumerAction::Create;
+    person.js().put_consumer("s1", "by-hand", config, action).await.unwrap();
+    counted("s1", 1).await;
+    person.js().delete_consumer("s1", "by-hand").await.unwrap();
+    counted("s1", 0).await;
 }

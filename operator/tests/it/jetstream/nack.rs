@@ -161,19 +161,53 @@ async fn manifests_that_nack_ships_make_what_nack_makes() {
     consumers(&world, &person).await;
 }
 
+/// The stream and consumer of its example with mutual TLS, and what it makes of them.
+async fn foo_and_bar(world: &World) {
+    let foo = json!({ "name": "foo", "subjects": ["foo", "foo.>"], "storage": "file", "replicas": 1, "account": "a" });
+    apply::<Stream>(world, "foo", foo).await.unwrap();
+    let bar = json!({ "streamName": "foo", "durableName": "bar", "ackPolicy": "explicit", "account": "a" });
+    apply::<Consumer>(world, "bar", bar).await.unwrap();
+}
+
+/// The Account of that example.
+async fn account_with_certificate(world: &World, url: &str) {
+    let tls =
+        json!({ "secret": { "name": "nack-a-tls" }, "ca": "ca.crt", "cert": "tls.crt", "key": "tls.key" });
+    apply::<Account>(world, "a", json!({ "name": "a", "servers": [url], "tls": tls })).await.unwrap();
+}
+
+#[tokio::test]
+async fn manifests_that_nack_ships_with_mutual_tls_make_what_nack_makes() {
+    let broker = Broker::with_certificates().await;
+    let mut world = World::empty().await;
+    let shown = broker.identity.as_ref().unwrap();
+    let entries = [("ca.crt", &shown.authority), ("tls.crt", &shown.certificate), ("tls.key", &shown.key)];
+    world.secret("nack-a-tls", &entries.map(|(name, text)| (name, text.as_str()))).await;
+    account_with_certificate(&world, &broker.url()).await;
+    world.start_operator().await;
+    foo_and_bar(&world).await;
+    until_ready::<Stream>(&world, "foo").await;
+    until_ready::<Consumer>(&world, "bar").await;
+    let person = broker.person("a");
+    let made = bare(person.js().stream_fields("foo").await.unwrap());
+    let window = 120_000_000_000_u64;
+    let foo = json!({ "name": "foo", "subjects": ["foo", "foo.>"], "duplicate_window": window });
+    assert_eq!(made, bare_value(shown_stream(foo)));
+    let made = bare(person.js().consumer_fields("foo", "bar").await.unwrap());
+    let bar = json!({
+        "name": "bar", "durable_name": "bar", "ack_policy": "explicit", "ack_wait": 30_000_000_000_u64,
+        "deliver_policy": "all", "max_ack_pending": 1000, "max_deliver": -1, "max_waiting": 512, "num_replicas": 0,
+        "replay_policy": "instant",
+    });
+    assert_eq!(made, bare_value(bar));
+}
+
 #[tokio::test]
 async fn manifests_that_nack_ships_with_secrets_and_paths_are_accepted_and_say_what_is_missing() {
     let broker = Broker::reference().await;
     let world = world_with_a_default(&broker).await;
-    let tls =
-        json!({ "secret": { "name": "nack-a-tls" }, "ca": "ca.crt", "cert": "tls.crt", "key": "tls.key" });
-    apply::<Account>(&world, "a", json!({ "name": "a", "servers": ["nats://nats:4222"], "tls": tls }))
-        .await
-        .unwrap();
-    let foo = json!({ "name": "foo", "subjects": ["foo", "foo.>"], "storage": "file", "replicas": 1, "account": "a" });
-    apply::<Stream>(&world, "foo", foo).await.unwrap();
-    let bar = json!({ "streamName": "foo", "durableName": "bar", "ackPolicy": "explicit", "account": "a" });
-    apply::<Consumer>(&world, "bar", bar).await.unwrap();
+    account_with_certificate(&world, "nats://nats:4222").await;
+    foo_and_bar(&world).await;
     let object: Stream = until_says(&world, "foo", ("Stalled", "True", "SecretMissing")).await;
     assert!(message(&object, "Ready").contains("nack-a-tls"), "{}", message(&object, "Ready"));
     until_says::<Consumer>(&world, "bar", ("Stalled", "True", "SecretMissing")).await;

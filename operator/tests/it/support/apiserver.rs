@@ -258,6 +258,11 @@ pub(crate) async fn config_of(user: Option<&str>) -> Config {
     config
 }
 
+/// How a program of its own reaches the shared server with all rights. There has to be a client already.
+pub(crate) fn kubeconfig() -> String {
+    serde_yaml::to_string(&SERVER.get().unwrap().kubeconfig).unwrap()
+}
+
 /// Certificate and key by which a part of the API server proves who it is. There has to be a client already.
 pub(crate) fn identity(name: &str) -> (String, String) {
     let folder = SERVER.get().unwrap().folder.path().join("pki");

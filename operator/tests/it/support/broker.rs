@@ -1,11 +1,13 @@
 //! A server with JetStream on loopback, and a person who manages it by hand.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::sync::Arc;
 use std::time::Duration;
 
+use k8s_openapi::jiff::Timestamp;
 use nkeys::KeyPair;
+use operator::cluster::tls;
 use operator::jetstream::api::Js;
 use operator::metrics::Metrics;
 use operator::nats::address::Address;
@@ -39,14 +41,32 @@ pub(crate) struct Broker {
     key: KeyPair,
     process: Option<Child>,
     pub(crate) port: u16,
+    /// What clients show, where they need a certificate.
+    pub(crate) identity: Option<Identity>,
+}
+
+/// A certificate with its key, and the authority that all have.
+pub(crate) struct Identity {
+    pub(crate) authority: String,
+    pub(crate) certificate: String,
+    pub(crate) key: String,
+}
+
+/// What a server is told besides.
+#[derive(Default)]
+struct More {
+    users_of_a: String,
+    users_of_b: String,
+    top: String,
+    identity: Option<Identity>,
 }
 
 struct Deaf;
 
 impl Listener for Deaf {
     fn up(&self) {}
-    fn stream(&self, _: &str) {}
-    fn consumer(&self, _: &str, _: &str) {}
+    fn changed(&self, _: &str, _: Option<&str>) {}
+    fn counted(&self, _: &str) {}
 }
 
 /// Somebody with a connection.
@@ -88,34 +108,76 @@ impl Person {
 impl Broker {
     /// Our server.
     pub(crate) async fn start() -> Self {
-        Self::of(kubelet::broker(), |_| String::new(), "").await
+        Self::of(kubelet::broker(), |_, _| More::default()).await
     }
 
     /// The reference server, with a tag for placements. There B has a user with an nkey as well, which our server does not take yet.
     pub(crate) async fn reference() -> Self {
-        let nkey = |key: &KeyPair| format!(", {{ nkey: {} }}", key.public_key());
-        Self::of(reference(), nkey, "server_tags: [NODE_0]\n").await
+        Self::of(reference(), |_, key| More {
+            users_of_b: format!(", {{ nkey: {} }}", key.public_key()),
+            top: "server_tags: [NODE_0]\n".to_owned(),
+            ..More::default()
+        })
+        .await
+    }
+
+    /// The reference server where clients are who their certificates say, and that of `nack-a` stands for account A.
+    pub(crate) async fn with_certificates() -> Self {
+        let now = Timestamp::now();
+        let authority = tls::new_authority("nats-ca", now).unwrap();
+        let issued = |name: &str| {
+            let issued = tls::issue(&authority, &[name.to_owned()], now).unwrap();
+            Identity {
+                authority: authority.certificate.clone(),
+                certificate: issued.certificate,
+                key: issued.key,
+            }
+        };
+        let server = issued("127.0.0.1");
+        Self::of(reference(), |folder, _| {
+            let file = |name: &str, text: &str| {
+                std::fs::write(folder.join(name), text).unwrap();
+                folder.join(name).display().to_string()
+            };
+            let (ca, chain, key) = (
+                file("ca.crt", &server.authority),
+                file("tls.crt", &server.certificate),
+                file("tls.key", &server.key),
+            );
+            More {
+                users_of_a: ", { user: nack-a }".to_owned(),
+                top: format!(
+                    "tls {{ ca_file: \"{ca}\", cert_file: \"{chain}\", key_file: \"{key}\", verify_and_map: true }}\n"
+                ),
+                identity: Some(issued("nack-a")),
+                ..More::default()
+            }
+        })
+        .await
     }
 
     /// Any server that takes the same configuration: accounts A and B, each with a user of the same name in lower case.
-    async fn of(program: PathBuf, more_users: impl Fn(&KeyPair) -> String, more: &str) -> Self {
+    async fn of(program: PathBuf, more: impl FnOnce(&Path, &KeyPair) -> More) -> Self {
         let reserved = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let port = reserved.local_addr().unwrap().port();
         drop(reserved);
         let folder = TempDir::new().unwrap();
         let key = KeyPair::new_user();
+        let more = more(folder.path(), &key);
         let config = format!(
             "listen: \"127.0.0.1:{port}\"\nserver_name: broker-{port}\njetstream {{ store_dir: \"{}\" }}\n\
              accounts {{\n\
-               A {{ jetstream: enabled, users: [ {{ user: a, password: secret-a }} ] }}\n\
+               A {{ jetstream: enabled, users: [ {{ user: a, password: secret-a }}{} ] }}\n\
                B {{ jetstream: enabled, users: [ {{ user: b, password: secret-b }}{} ] }}\n\
                SYS {{ users: [ {{ user: sys, password: secret-sys }} ] }}\n\
-             }}\nsystem_account: SYS\n{more}",
+             }}\nsystem_account: SYS\n{}",
             folder.path().join("store").display(),
-            more_users(&key)
+            more.users_of_a,
+            more.users_of_b,
+            more.top
         );
         std::fs::write(folder.path().join("nats.conf"), config).unwrap();
-        let mut broker = Self { program, folder, key, process: None, port };
+        let mut broker = Self { program, folder, key, process: None, port, identity: more.identity };
         broker.run().await;
         broker
     }
@@ -167,12 +229,15 @@ impl Broker {
         self.key.seed().unwrap()
     }
 
-    /// A person in one of the accounts.
+    /// A person in one of the accounts: that of the certificate where one has to be shown, else that of the user.
     pub(crate) fn person(&self, user: &str) -> Person {
+        let shown = self.identity.as_ref();
+        let roots = shown.map_or("", |shown| &shown.authority);
+        let pair = shown.map(|shown| (shown.certificate.as_str(), shown.key.as_str()));
         let options = Options {
             addresses: vec![Address::parse(&self.url()).unwrap()],
-            tls: trust::with_roots(Some(""), None).unwrap(),
-            tls_required: false,
+            tls: trust::with_roots(Some(roots), pair).unwrap(),
+            tls_required: shown.is_some(),
             tls_first: false,
             login: Login::Password { user: user.to_owned(), password: format!("secret-{user}") },
             inbox_prefix: "_INBOX".to_owned(),
