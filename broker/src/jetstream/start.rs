@@ -15,6 +15,7 @@ use store::crypt::{self, Keyring, MasterKey};
 use store::disk::Disk;
 use store::disk::os::OsDisk;
 use store::stream::Cache;
+use store::wal::Wal;
 use tokio::sync::{mpsc, oneshot};
 
 use super::api::ApiRequest;
@@ -52,30 +53,8 @@ pub async fn start(server: &Arc<Server>) -> Result<Option<JetStream>, StartError
     let dir = options.store_dir.as_ref().map_or_else(default_dir, PathBuf::from).join(DIRECTORY);
     let disk = make_directories(&dir)?;
     let keyring = keyring(&options).map(Arc::new);
-    let (log_disk, log_dir, log_keyring) = (Arc::clone(&disk), dir.clone(), keyring.clone());
-    // Reading a log takes its time, and monitoring answers meanwhile.
-    let opened =
-        tokio::task::spawn_blocking(move || recover::open_log(&log_disk, &log_dir, log_keyring)).await;
-    let (wal, mut groups, mut damage) = opened.map_err(std::io::Error::from)??;
-    health.log_is_read();
-    let mut catalogue = recover::read_catalogue(&*disk, &dir.join(CATALOGUE), keyring.as_deref())?;
-    let on_disk = disk.list(&dir.join("streams"))?;
-    if groups.is_empty() && !on_disk.is_empty() {
-        damage.push("there are streams and no log".to_owned());
-    }
-    // If the catalogue has lost a stream, its group must not be given to another one.
-    let mut on_disk: Vec<u64> =
-        on_disk.iter().filter_map(|name| u64::from_str_radix(name, 16).ok()).collect();
-    if let Some(newest) = groups.keys().chain(&on_disk).copied().max() {
-        catalogue.avoid(newest);
-    }
-    let unfinished = draft::unfinished(&*disk, &dir)?;
-    on_disk.retain(|group| !unfinished.contains(group));
-    let log = groups.remove(&META_GROUP).unwrap_or_default();
-    let next = log.last().max(catalogue.applied()) + 1;
-    if !damage.is_empty() {
-        damage.insert(0, recover::catalogue_may_lack(next));
-    }
+    let Found { wal, mut groups, damage, catalogue, log, on_disk } =
+        find(&disk, &dir, keyring.as_ref(), &health).await?;
     let (requests, queue) = mpsc::channel(options.jetstream.request_queue_limit.max(1) as usize);
     let parts = Parts { disk, dir, keyring, health, requests };
     let shared = Arc::new(share(server, &options, parts)?);
@@ -84,10 +63,7 @@ pub async fn start(server: &Arc<Server>) -> Result<Option<JetStream>, StartError
         tracing::error!("JetStream log is damaged: {damage}");
         shared.health.damaged("", "", damage);
     }
-    let sync = match options.jetstream.sync {
-        SyncMode::Always => SyncPolicy::BeforeAck,
-        SyncMode::Interval(interval) => SyncPolicy::Every(interval),
-    };
+    let sync = sync_policy(&options);
     let mut threads = vec![log_thread::start(Arc::clone(&shared.log), wal, shared.inboxes.clone(), sync)?];
     accounts::apply(&shared, &options);
     let (sender, receiver) = oneshot::channel();
@@ -121,6 +97,61 @@ pub async fn start(server: &Arc<Server>) -> Result<Option<JetStream>, StartError
     shared.health.started();
     tracing::info!("  JetStream recovered {} streams in {:?}", shared.health.streams(), began.elapsed());
     Ok(Some(JetStream { shared, threads: Mutex::new(threads) }))
+}
+
+/// What there was on disk.
+struct Found {
+    wal: Wal,
+    /// What the log holds for each stream.
+    groups: HashMap<u64, GroupLog>,
+    /// What the log has lost, in words.
+    damage: Vec<String>,
+    catalogue: Catalogue,
+    /// What the log holds for the catalogue.
+    log: GroupLog,
+    /// Streams that have files, but for those whose creation was never finished.
+    on_disk: Vec<u64>,
+}
+
+async fn find(
+    disk: &Arc<dyn Disk>,
+    dir: &Path,
+    keyring: Option<&Arc<Keyring>>,
+    health: &Health,
+) -> Result<Found, StartError> {
+    let (log_disk, log_dir, log_keyring) = (Arc::clone(disk), dir.to_owned(), keyring.cloned());
+    // Reading a log takes its time, and monitoring answers meanwhile.
+    let opened =
+        tokio::task::spawn_blocking(move || recover::open_log(&log_disk, &log_dir, log_keyring)).await;
+    let (wal, mut groups, mut damage) = opened.map_err(std::io::Error::from)??;
+    health.log_is_read();
+    let mut catalogue =
+        recover::read_catalogue(&**disk, &dir.join(CATALOGUE), keyring.map(|keyring| &**keyring))?;
+    let on_disk = disk.list(&dir.join("streams"))?;
+    if groups.is_empty() && !on_disk.is_empty() {
+        damage.push("there are streams and no log".to_owned());
+    }
+    // If the catalogue has lost a stream, its group must not be given to another one.
+    let mut on_disk: Vec<u64> =
+        on_disk.iter().filter_map(|name| u64::from_str_radix(name, 16).ok()).collect();
+    if let Some(newest) = groups.keys().chain(&on_disk).copied().max() {
+        catalogue.avoid(newest);
+    }
+    let unfinished = draft::unfinished(&**disk, dir)?;
+    on_disk.retain(|group| !unfinished.contains(group));
+    let log = groups.remove(&META_GROUP).unwrap_or_default();
+    if !damage.is_empty() {
+        let next = log.last().max(catalogue.applied()) + 1;
+        damage.insert(0, recover::catalogue_may_lack(next));
+    }
+    Ok(Found { wal, groups, damage, catalogue, log, on_disk })
+}
+
+fn sync_policy(options: &Options) -> SyncPolicy {
+    match options.jetstream.sync {
+        SyncMode::Always => SyncPolicy::BeforeAck,
+        SyncMode::Interval(interval) => SyncPolicy::Every(interval),
+    }
 }
 
 /// The disk, with the directories that everything else is in.

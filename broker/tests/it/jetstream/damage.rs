@@ -252,7 +252,9 @@ async fn few_messages_of_compressed_and_sealed_blocks_can_be_read() {
             let half = from + MESSAGES / 2;
             js.ok("STREAM.PURGE.S", json!({"filter": "s.0", "seq": half})).await;
             before.retain(|(sequence, _)| sequence % 3 != 0 || *sequence >= half);
-            for (sequence, _) in before.extract_if(.., |(sequence, _)| *sequence >= from && *sequence % 10 != 7) {
+            for (sequence, _) in
+                before.extract_if(.., |(sequence, _)| *sequence >= from && *sequence % 10 != 7)
+            {
                 js.ok("STREAM.MSG.DELETE.S", json!({"seq": sequence})).await;
             }
             assert!(agrees(&mut js, "S").await == before, "{config} {compression}");
@@ -265,7 +267,9 @@ async fn few_messages_of_compressed_and_sealed_blocks_can_be_read() {
             assert!(agrees(&mut js, "S").await == before, "{config} {compression}");
             from += MESSAGES;
             fill(&mut js, from).await;
-            before.extend(read(&mut js, "S", from + MESSAGES - 1).await.into_iter().filter(|(at, _)| *at >= from));
+            before.extend(
+                read(&mut js, "S", from + MESSAGES - 1).await.into_iter().filter(|(at, _)| *at >= from),
+            );
         }
         js.ok("STREAM.PURGE.S", json!({"keep": 2})).await;
         server.kill().await;

@@ -218,8 +218,7 @@ impl Broker {
         Target {
             address: ([127, 0, 0, 1], self.port).into(),
             tls: None,
-            user: "sys".to_owned(),
-            password: "secret-sys".to_owned(),
+            login: Login::Password { user: "sys".to_owned(), password: "secret-sys".to_owned() },
             timeout: Duration::from_secs(10),
         }
     }

@@ -99,7 +99,10 @@ impl SubjectIndex {
     #[inline]
     pub fn id_behind(&self, id: SubjectId, literal: &[u8]) -> Option<SubjectId> {
         let next = id + 1;
-        self.table.is_used(next).then_some(next).filter(|next| self.is_spelt(self.table.spelling(*next), literal))
+        self.table
+            .is_used(next)
+            .then_some(next)
+            .filter(|next| self.is_spelt(self.table.spelling(*next), literal))
     }
 
     /// The counters of a literal subject, if it is there.
