@@ -144,6 +144,11 @@ impl Model {
         (taken.sum(), self.pages_max)
     }
 
+    fn free(&self) -> usize {
+        let (taken, total) = self.usage();
+        total.saturating_sub(taken)
+    }
+
     pub(crate) fn attributes(&self, number: u64) -> Result<Attributes> {
         let node = self.node(number)?;
         let (len, pages) = match &node.kind {
@@ -243,9 +248,13 @@ impl Model {
 
     pub(crate) fn write(&mut self, handle: u64, offset: u64, bytes: &[u8]) -> Result<()> {
         let number = self.opened(handle)?;
-        let (taken, total) = self.usage();
-        if bytes.len().div_ceil(PAGE) + 1 > total.saturating_sub(taken) {
-            return Err(Errno::NOSPC);
+        let needed = bytes.len().div_ceil(PAGE) + 1;
+        if needed > self.free() {
+            // Files that nobody can reach may still be there.
+            self.sweep();
+            if needed > self.free() {
+                return Err(Errno::NOSPC);
+            }
         }
         self.content_mut(number)?.write(offset, bytes);
         Ok(())

@@ -282,7 +282,7 @@ impl Shard {
         self.refuse_early(group, &error);
         let Some(hosted) = self.hosted.get_mut(&group) else { return };
         hosted.with(&mut self.outgoing, self.now, |stream, _, effects| {
-            stream.refuse_requests(effects, &error);
+            stream.stop_changes(effects, reason);
         });
         self.touch(group);
     }

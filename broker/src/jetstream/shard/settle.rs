@@ -45,6 +45,12 @@ impl Shard {
     fn finish_group(&mut self, group: u64) {
         let Some(hosted) = self.hosted.get_mut(&group) else { return };
         hosted.touched = false;
+        if hosted.failed.is_none()
+            && let Some(reason) = hosted.stream.failure().map(ToOwned::to_owned)
+        {
+            self.fail(group, &reason);
+        }
+        let Some(hosted) = self.hosted.get_mut(&group) else { return };
         if hosted.leads {
             let mut budget = BUDGET;
             let more = hosted.with(&mut self.outgoing, self.now, |stream, outside, effects| {

@@ -12,8 +12,8 @@ use super::files;
 use crate::target;
 
 /// Messages in a stream of several blocks, and their bytes.
-const MESSAGES: u64 = 120;
-const BODY: u64 = 80_000;
+const MESSAGES: u64 = 60;
+const BODY: u64 = 160_000;
 
 /// Files of streams whose names end like this.
 fn with_ending(server: &Server, ending: &str) -> Vec<PathBuf> {

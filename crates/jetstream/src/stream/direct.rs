@@ -32,6 +32,8 @@ const EMPTY: &str = "408 Empty Request";
 const BAD: &str = "408 Bad Request";
 const NOT_FOUND: &str = "404 Message Not Found";
 const NO_RESULTS: &str = "404 No Results";
+/// Of a stream whose store failed.
+pub(super) const OFFLINE: &str = "503 Stream Offline";
 const TOO_MANY: &str = "413 Too Many Results";
 
 /// A batch on its way.

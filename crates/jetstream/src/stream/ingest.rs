@@ -247,7 +247,7 @@ impl Stream {
 
     /// The checks that come before those of batches.
     pub(crate) fn check_size(&self, publish: &Publish) -> Result<(), ApiError> {
-        if let Some(reason) = &self.failed {
+        if let Some(reason) = self.failed.as_ref().or(self.stopped.as_ref()) {
             return Err(ErrorCode::STREAM_STORE_FAILED.because(reason));
         }
         if self.facts.config.sealed {

@@ -38,6 +38,8 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
+use api::ApiError;
+use api::error::jetstream::ErrorCode;
 use api::jetstream::stream::{Retention, StreamConfig};
 use store::stream::{Error as StoreError, State, StreamStore};
 use store::{Timestamp, stream};
@@ -79,6 +81,8 @@ pub struct Stream {
     applied: u64,
     /// The store is not to be believed any more.
     failed: Option<String>,
+    /// What is proposed does not get anywhere any more. The store can be read.
+    stopped: Option<String>,
     leading: bool,
     flights: Flights,
     /// Messages that wait for a removal in flight, and requests behind them.
@@ -171,6 +175,7 @@ impl Stream {
             schedules: Schedules::default(),
             applied: recovered.applied,
             failed: None,
+            stopped: None,
             leading: false,
             deferred: VecDeque::new(),
             pauses: Vec::new(),
@@ -427,13 +432,24 @@ impl Stream {
     pub(crate) fn fail(&mut self, effects: &mut Effects, reason: String) {
         let name = self.facts.name();
         effects.push(Effect::Damaged(format!("stream {name:?}: {reason}")));
+        let error = ErrorCode::STREAM_STORE_FAILED.because(&reason);
         self.failed = Some(reason);
-        let error = api::error::jetstream::ErrorCode::STREAM_STORE_FAILED;
-        let refusal = error.because(self.failed.as_deref().unwrap_or_default());
-        self.refuse_requests(effects, &refusal);
+        self.refuse_requests(effects, &error);
+        self.refuse_deferred(effects, &error);
+    }
+
+    /// What it proposes does not get anywhere any more: it takes no changes, and whoever waits for what is in flight to be read hears why. Whether that is
+    /// stored nobody knows, so publishers of it hear nothing.
+    pub fn stop_changes(&mut self, effects: &mut Effects, reason: &str) {
+        self.stopped = Some(reason.to_owned());
+        self.refuse_requests(effects, &ErrorCode::STREAM_OFFLINE_REASON.because(reason));
+        self.refuse_deferred(effects, &ErrorCode::STREAM_STORE_FAILED.because(reason));
+    }
+
+    fn refuse_deferred(&mut self, effects: &mut Effects, error: &ApiError) {
         for deferred in std::mem::take(&mut self.deferred) {
             if let Deferred::Publish(publish) = deferred {
-                self.refuse(effects, publish.reply, &refusal);
+                self.refuse(effects, publish.reply, error);
             }
         }
     }

@@ -31,7 +31,12 @@ impl Stream {
         request: Request,
     ) {
         if let Some(refusal) = self.refusal() {
-            return effects.push(Effect::Reply(token, Err(refusal)));
+            return match request {
+                Request::DirectGet { reply, .. } if self.leading => {
+                    direct::status(effects, reply, direct::OFFLINE)
+                }
+                _ => effects.push(Effect::Reply(token, Err(refusal))),
+            };
         }
         if self.deferred.is_empty() {
             return self.order_request(outside, effects, (token, request));
@@ -42,7 +47,7 @@ impl Stream {
         self.deferred.push_back(Deferred::Request(token, Box::new(request)));
     }
 
-    /// Takes a request that is content with what is there now: nothing in flight holds it up. Only infos and lists can be asked for.
+    /// Takes a request that is content with what is there now: nothing in flight holds it up. Only what changes nothing can be asked for.
     pub fn handle_glance(
         &mut self,
         outside: &mut dyn Outside,
@@ -54,14 +59,17 @@ impl Stream {
             return effects.push(Effect::Reply(token, Err(refusal)));
         }
         match request {
-            Request::StreamInfo(details) => {
-                let answer = self.info_page(outside, &details);
-                effects.push(Effect::Reply(token, Ok(answer)));
+            Request::StreamInfo(_)
+            | Request::GetMessage(_)
+            | Request::DirectGet { .. }
+            | Request::ConsumerInfo { .. }
+            | Request::ListConsumers { .. } => self.answer_request(outside, effects, (token, request)),
+            _ => {
+                let stopped = self.stopped.as_ref();
+                let refusal = stopped.map(|reason| ErrorCode::STREAM_OFFLINE_REASON.because(reason));
+                let refusal = refusal.unwrap_or_else(|| ErrorCode::BAD_REQUEST.into());
+                effects.push(Effect::Reply(token, Err(refusal)));
             }
-            Request::ConsumerInfo { .. } | Request::ListConsumers { .. } => {
-                self.handle_consumer_request(outside, effects, (token, request));
-            }
-            _ => effects.push(Effect::Reply(token, Err(ErrorCode::BAD_REQUEST.into()))),
         }
     }
 
@@ -125,7 +133,7 @@ impl Stream {
     }
 
     /// What is in flight is not applied any more: whoever waits for it to be read hears why.
-    pub fn refuse_requests(&mut self, effects: &mut Effects, error: &ApiError) {
+    pub(super) fn refuse_requests(&mut self, effects: &mut Effects, error: &ApiError) {
         for (token, _) in self.flights.take_requests() {
             effects.push(Effect::Reply(token, Err(error.clone())));
         }

@@ -18,7 +18,7 @@ fn mount() -> Mounted {
     }
 }
 
-fn sync_directory(path: &Path) {
+pub(crate) fn sync_directory(path: &Path) {
     File::open(path).unwrap().sync_all().unwrap();
 }
 
@@ -63,6 +63,12 @@ pub(crate) fn what_programs_make_is_seen_by_programs() {
     assert!(names(mounted.path()).is_empty());
     let full = fs::write(at("big"), vec![1; CAPACITY as usize + 1]).unwrap_err();
     assert_eq!(full.kind(), ErrorKind::StorageFull);
+    // What nobody can reach, not even after a crash, takes no space.
+    fs::remove_file(at("big")).unwrap();
+    assert!(fs::write(at("next"), vec![1; CAPACITY as usize / 2]).is_err());
+    fs::remove_file(at("next")).unwrap();
+    sync_directory(mounted.path());
+    fs::write(at("next"), vec![1; CAPACITY as usize / 2]).unwrap();
 }
 
 /// Crashes as programs see them: syncs are what counts, and the kernel remembers nothing.

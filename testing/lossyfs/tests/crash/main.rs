@@ -7,6 +7,7 @@
 #![allow(clippy::unwrap_used, reason = "these are tests, although without the standard harness")]
 
 mod files;
+mod full;
 mod loads;
 mod server;
 
@@ -33,6 +34,7 @@ const TESTS: &[Test] = &[
         run: files::what_programs_make_is_seen_by_programs,
     },
     Test { name: "what_is_not_synced_is_lost", run: files::what_is_not_synced_is_lost },
+    Test { name: "a_full_disk_refuses_and_loses_nothing", run: full::a_full_disk_refuses_and_loses_nothing },
     Test { name: "nothing_acknowledged_is_lost_with_the_power", run: server::nothing_acknowledged_is_lost },
     Test { name: "a_server_that_syncs_once_an_hour_is_caught", run: server::a_weak_server_is_caught },
     Test { name: "a_disk_that_forgets_names_is_caught", run: server::a_disk_that_forgets_names_is_caught },

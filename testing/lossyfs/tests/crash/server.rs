@@ -85,7 +85,7 @@ impl Loads {
 }
 
 /// The server binary: that of this build, unless the environment names another.
-fn target() -> Target {
+pub(crate) fn target() -> Target {
     let named = std::env::var_os("MYELIN_BROKER").map(PathBuf::from);
     let path = named.unwrap_or_else(|| {
         let tests = std::env::current_exe().unwrap();
