@@ -5,6 +5,7 @@
 //! of its own, so that its memory can be told from that of the test; `MYELIN_OPERATOR` and `MYELIN_BROKER` name other builds.
 
 use std::net::SocketAddr;
+use std::ops::RangeFrom;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -168,6 +169,9 @@ async fn many_objects_cost_a_few_requests_each_when_they_are_made_and_next_to_no
     assert!(made < 10 * 15 + 50, "{made} requests to the API server for fifteen things that were gone");
 }
 
+/// Objects whose state on the server somebody changes in a minute.
+const DRIFT: usize = 20;
+
 /// Numbers of streams and consumers to measure with.
 fn numbers() -> (usize, usize) {
     let text = std::env::var("MYELIN_SCALE").unwrap_or_else(|_| "2000,5000".to_owned());
@@ -238,6 +242,16 @@ async fn back_after(person: &Person, name: &str) -> Duration {
     since.elapsed()
 }
 
+/// Somebody changes so many streams on the server.
+async fn change_by_hand(person: &Person, numbers: RangeFrom<usize>) {
+    for number in numbers.take(DRIFT) {
+        let name = format!("s{number}");
+        let mut config = person.js().stream_fields(&name).await.unwrap();
+        config.insert("description".to_owned(), "by hand".into());
+        person.js().put_stream("UPDATE", &name, &config).await.unwrap();
+    }
+}
+
 /// Requests a second in each of so many minutes.
 async fn rates(world: &World, count: usize, mut each: impl AsyncFnMut(usize)) -> Vec<f64> {
     let mut rates = Vec::new();
@@ -257,8 +271,6 @@ async fn rates(world: &World, count: usize, mut each: impl AsyncFnMut(usize)) ->
 #[tokio::test]
 #[ignore = "takes a quarter of an hour; run it by name and alone"]
 async fn thousands_of_objects_cost_little_while_nothing_happens() {
-    /// Objects whose state on the server somebody changes in a minute.
-    const DRIFT: usize = 20;
     let (streams, consumers) = numbers();
     let broker = Broker::start().await;
     let server = Apiserver::start().await;
@@ -300,15 +312,8 @@ async fn thousands_of_objects_cost_little_while_nothing_happens() {
 
     let idling = back_after(&person, "s7").await;
     println!("one that was deleted later was back after {idling:?}");
-    let drifting = rates(&world, 2, async |minute| {
-        for number in 0..DRIFT {
-            let name = format!("s{}", 10 + minute * DRIFT + number);
-            let mut config = person.js().stream_fields(&name).await.unwrap();
-            config.insert("description".to_owned(), "by hand".into());
-            person.js().put_stream("UPDATE", &name, &config).await.unwrap();
-        }
-    })
-    .await;
+    let drifting =
+        rates(&world, 2, async |minute| change_by_hand(&person, 10 + minute * DRIFT..).await).await;
     let after = resident_mebibytes(process);
     println!("requests a second with {DRIFT} changes by hand in each minute: {drifting:.1?}; {after} MiB");
     let before = writes(&world).await;
