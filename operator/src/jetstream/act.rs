@@ -1,5 +1,7 @@
 //! Takes the one step that was decided.
 
+use std::sync::Arc;
+
 use api::jetstream::consumer::{ConsumerAction, ConsumerConfig, ConsumerInfo};
 use api::jetstream::stream::StreamConfig;
 
@@ -16,7 +18,7 @@ use super::report::Decision;
 #[derive(Clone, Copy)]
 pub struct Site<'a> {
     /// The connection.
-    pub shared: &'a Shared,
+    pub shared: &'a Arc<Shared>,
     /// The API through it.
     pub js: Js<'a>,
 }

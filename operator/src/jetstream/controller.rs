@@ -323,11 +323,8 @@ async fn listen(state: Arc<State>, mut told: mpsc::Receiver<(Key, Told)>) {
         tokio::select! {
             event = told.recv() => match event {
                 None => return,
-                // Of streams that nobody manages there may be any number.
                 Some((key, Told::Counted(stream))) => {
-                    if !state.index.managers_of(key, &stream).is_empty() {
-                        counted.insert((key, stream));
-                    }
+                    counted.insert((key, stream));
                 }
                 Some((key, event)) => state.told(key, &event),
             },

@@ -190,6 +190,12 @@ impl Index {
         self.inner.lock().of_dependency.get(dependency).into_iter().flatten().cloned().collect()
     }
 
+    /// Whether an object is known.
+    #[must_use]
+    pub fn knows(&self, object: &ObjectKey) -> bool {
+        self.inner.lock().entries.contains_key(object)
+    }
+
     /// Objects known.
     #[must_use]
     pub fn len(&self) -> usize {

@@ -45,6 +45,9 @@ const CONFIRMED_AGE_MAX: Duration = Duration::from_secs(2);
 /// Pause before the next step when there is one.
 const NEXT_STEP: Duration = Duration::from_millis(200);
 
+/// Something was deleted and has to be made anew.
+const RECREATED: Outcome = Outcome::Done("Recreated");
+
 /// What a pass works on.
 pub struct Pass<'a, K: Asset> {
     /// The object.
@@ -61,6 +64,8 @@ pub struct Pass<'a, K: Asset> {
     pub now: Timestamp,
     /// When the API server last confirmed that the object is as it is here.
     confirmed: Option<Instant>,
+    /// Whether a server told something of the object.
+    told: bool,
 }
 
 /// Entry from the controller.
@@ -119,14 +124,16 @@ async fn run<K: Asset>(object: &K, state: &State) -> Result<Action, Error> {
         brakes: Brakes::of(|key| annotations.get(key).cloned(), object.options().mode),
         now: Timestamp::now(),
         confirmed: None,
+        told: false,
     };
     if object.meta().deletion_timestamp.is_some() {
         return removal::run(&pass).await;
     }
     let mut status = pass.status();
-    let Some(_entered) = state.enter(&pass.key, !status.existed()) else {
+    let Some(mut entered) = state.enter(&pass.key, !status.existed()) else {
         return Ok(Action::requeue(CROWDED_PAUSE.mul_f64(rand::random_range(0.5..1.5))));
     };
+    pass.told = entered.is_told();
     if !pass.brakes.any() {
         let writer = &state.context.writer;
         match writer.set_finalizer_of(object, K::FINALIZER, FIELD_MANAGER, true).await {
@@ -144,7 +151,20 @@ async fn run<K: Asset>(object: &K, state: &State) -> Result<Action, Error> {
     match result {
         Err(Problem::Operator(error @ Error::Stopped(_))) => Err(error),
         Err(Problem::Outdated) => Ok(Action::requeue(NEXT_STEP)),
-        result => pass.report(status, &result, found.as_ref()).await,
+        result => {
+            if !is_unfinished(&result) {
+                entered.looked();
+            }
+            pass.report(status, &result, found.as_ref()).await
+        }
+    }
+}
+
+/// Whether the server was not seen, or was brought into a state that cannot stay.
+fn is_unfinished(result: &Result<Decision, Problem>) -> bool {
+    match result {
+        Ok(decision) => decision.outcome == RECREATED,
+        Err(problem) => problem.is_unreachable(),
     }
 }
 
@@ -181,7 +201,7 @@ async fn compare<K: Asset>(
     account: &AccountStats,
     (found, status): (&mut Option<Found>, &mut K::Status),
 ) -> Result<Decision, Problem> {
-    let look = async |target| site.shared.look(&site.js, &pass.state.index, target).await;
+    let look = async |target| site.shared.look(&site.js, &pass.state.index, target, pass.told).await;
     let of = Target::new(&target.stream, None);
     let stream = look(&of).await?;
     match desired {
@@ -527,7 +547,7 @@ impl<K: Asset> Pass<'_, K> {
                 self.state.context.succeeded(&name);
                 Action::requeue(match decision.outcome {
                     Outcome::Refused(_) => STALLED_PAUSE,
-                    Outcome::Done("Recreated") => NEXT_STEP,
+                    RECREATED => NEXT_STEP,
                     _ => interval,
                 })
             }

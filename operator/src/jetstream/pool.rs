@@ -10,13 +10,14 @@ use std::time::{Duration, Instant};
 use api::jetstream::account::AccountStats;
 use futures::{StreamExt, TryStreamExt, stream};
 use parking_lot::Mutex;
-use tokio::sync::mpsc;
+use tokio::sync::{OwnedMutexGuard, mpsc};
 
 use super::api::Js;
 use super::asset::{Found, Target};
 use super::connection::{Connection, Key, api_prefix};
 use super::index::Index;
 use super::problem::Problem;
+use crate::error::Error;
 use crate::metrics::Metrics;
 use crate::nats::session::{Listener, Server, Session};
 
@@ -57,22 +58,36 @@ pub struct Shared {
     used: Mutex<Instant>,
     account: Mutex<Option<(Instant, AccountStats)>>,
     changed: Arc<Mutex<Changed>>,
-    seen: tokio::sync::Mutex<Seen>,
+    seen: Arc<tokio::sync::Mutex<Seen>>,
 }
 
-/// What was told to have changed since the last list.
+/// When what was told to have changed, and neither looked at nor in a list that began later.
 #[derive(Default)]
 struct Changed {
-    names: BTreeSet<Target>,
-    everything: bool,
+    names: HashMap<Target, Instant>,
+    everything: Option<Instant>,
 }
 
 impl Changed {
     fn note(&mut self, target: Target) {
+        let now = Instant::now();
         if self.names.len() >= CHANGED_MAX {
-            self.everything = true;
+            self.everything = Some(now);
         } else {
-            self.names.insert(target);
+            self.names.insert(target, now);
+        }
+    }
+
+    /// Drops what somebody has seen who asked at that time.
+    fn listed(&mut self, asked: Instant) {
+        self.names.retain(|_, at| *at >= asked);
+        self.everything = self.everything.filter(|at| *at >= asked);
+    }
+
+    /// The same for one of them.
+    fn looked(&mut self, target: &Target, asked: Instant) {
+        if self.names.get(target).is_some_and(|at| *at < asked) {
+            self.names.remove(target);
         }
     }
 }
@@ -95,8 +110,10 @@ impl Seen {
     }
 }
 
+/// Takes note of what concerns somebody. Of streams and consumers that nobody manages there may be any number.
 struct Ears {
     key: Key,
+    index: Arc<Index>,
     events: mpsc::Sender<(Key, Told)>,
     changed: Arc<Mutex<Changed>>,
 }
@@ -110,33 +127,38 @@ impl Ears {
 
 impl Listener for Ears {
     fn up(&self) {
-        self.changed.lock().everything = true;
+        self.changed.lock().everything = Some(Instant::now());
         self.tell(Told::Up);
     }
 
     fn changed(&self, stream: &str, consumer: Option<&str>) {
         let target = Target::new(stream, consumer);
-        self.changed.lock().note(target.clone());
-        self.tell(Told::Changed(target));
+        if !self.index.of(self.key, &target).is_empty() {
+            self.changed.lock().note(target.clone());
+            self.tell(Told::Changed(target));
+        }
     }
 
     fn counted(&self, stream: &str) {
-        self.changed.lock().note(Target::new(stream, None));
-        self.tell(Told::Counted(stream.to_owned()));
+        if !self.index.managers_of(self.key, stream).is_empty() {
+            self.changed.lock().note(Target::new(stream, None));
+            self.tell(Told::Counted(stream.to_owned()));
+        }
     }
 }
 
 /// All shared connections.
 pub struct Pool {
     entries: Mutex<HashMap<Key, Arc<Shared>>>,
+    index: Arc<Index>,
     events: mpsc::Sender<(Key, Told)>,
 }
 
 impl Pool {
-    /// A pool without connections. What they tell goes to `events`.
+    /// A pool without connections. What they tell of the objects of `index` goes to `events`.
     #[must_use]
-    pub fn new(events: mpsc::Sender<(Key, Told)>) -> Self {
-        Self { entries: Mutex::default(), events }
+    pub fn new(index: Arc<Index>, events: mpsc::Sender<(Key, Told)>) -> Self {
+        Self { entries: Mutex::default(), index, events }
     }
 
     /// The connection that was resolved, shared if there is one.
@@ -162,7 +184,12 @@ impl Pool {
             return Err(Problem::transient("TooManyConnections", text));
         }
         let changed = Arc::new(Mutex::new(Changed::default()));
-        let ears = Ears { key: connection.key, events: self.events.clone(), changed: Arc::clone(&changed) };
+        let ears = Ears {
+            key: connection.key,
+            index: Arc::clone(&self.index),
+            events: self.events.clone(),
+            changed: Arc::clone(&changed),
+        };
         let shared = Arc::new(Shared {
             key: connection.key,
             home: connection.home.clone(),
@@ -171,7 +198,7 @@ impl Pool {
             used: Mutex::new(now),
             account: Mutex::default(),
             changed,
-            seen: tokio::sync::Mutex::default(),
+            seen: Arc::default(),
         });
         entries.insert(connection.key, Arc::clone(&shared));
         Ok(shared)
@@ -234,26 +261,34 @@ impl Shared {
         Ok(stats)
     }
 
-    /// A stream or consumer as it was seen lately; asked for when it was told to have changed, or was not seen. What was told of does not
-    /// wait for a list that is being read.
+    /// A stream or consumer as it was seen lately; asked for when it was told to have changed, or was not seen, or is to be looked at `now`.
+    /// Then it does not wait for a list that is being read.
     ///
     /// # Errors
     /// When the server does not answer, or refuses.
-    pub async fn look(&self, js: &Js<'_>, index: &Index, target: &Target) -> Result<Option<Found>, Problem> {
-        let changed = || self.changed.lock().names.contains(target);
-        if !changed() {
-            let mut seen = self.seen.lock().await;
-            self.refresh(&mut seen, js, index).await?;
+    pub async fn look(
+        self: &Arc<Self>,
+        js: &Js<'_>,
+        index: &Index,
+        target: &Target,
+        now: bool,
+    ) -> Result<Option<Found>, Problem> {
+        let changed = || self.changed.lock().names.contains_key(target);
+        if !now && !changed() {
+            let seen = self.refreshed(js, index).await?;
             if !changed()
                 && let Some(found) = seen.found.get(target)
             {
                 return Ok(Some(found.clone()));
             }
         }
-        self.changed.lock().names.remove(target);
+        let asked = Instant::now();
         let found = js.look(target).await;
         match (&found, self.seen.try_lock()) {
-            (Ok(found), Ok(mut seen)) => seen.note(target, found.as_ref()),
+            (Ok(found), Ok(mut seen)) => {
+                seen.note(target, found.as_ref());
+                self.changed.lock().looked(target, asked);
+            }
             // Of it there is only what a list had before.
             _ => self.wrote(target),
         }
@@ -262,37 +297,51 @@ impl Shared {
 
     /// What this operator just wrote is no longer as it was seen.
     pub fn wrote(&self, target: &Target) {
-        self.changed.lock().names.insert(target.clone());
+        self.changed.lock().note(target.clone());
     }
 
-    /// Lists what objects manage when the last list is old. A user who may not list is asked one by one.
-    async fn refresh(&self, seen: &mut Seen, js: &Js<'_>, index: &Index) -> Result<(), Problem> {
-        let old = seen.at.is_none_or(|at| at.elapsed() > LIST_AGE_MAX) || self.changed.lock().everything;
-        if !old || seen.refused {
-            return Ok(());
+    /// The last list; when it is old, a new one of what objects manage. A user who may not list is asked one by one.
+    async fn refreshed(
+        self: &Arc<Self>,
+        js: &Js<'_>,
+        index: &Index,
+    ) -> Result<OwnedMutexGuard<Seen>, Problem> {
+        let mut seen = Arc::clone(&self.seen).lock_owned().await;
+        let old = seen.at.is_none_or(|at| at.elapsed() > LIST_AGE_MAX);
+        if !old && self.changed.lock().everything.is_none() {
+            return Ok(seen);
         }
         let few = index.of_session(self.key).len() < LIST_OBJECTS_MIN;
-        if few {
+        if seen.refused || few {
             *seen = Seen { refused: seen.refused, ..Seen::default() };
             *self.changed.lock() = Changed::default();
-            return Ok(());
+            return Ok(seen);
         }
-        // What changes from here on is told after this.
-        *self.changed.lock() = Changed::default();
-        match listed(js, &index.assets(self.key)).await {
+        let (shared, metrics, timeout) = (Arc::clone(self), js.metrics.clone(), js.timeout);
+        let assets = index.assets(self.key);
+        // A task of its own: it takes a round trip for each stream, which may be longer than the pass lasts that happens to need it.
+        let task =
+            tokio::spawn(async move { shared.read(seen, &shared.js(timeout, &metrics), &assets).await });
+        task.await.unwrap_or(Err(Problem::Operator(Error::Panicked)))
+    }
+
+    /// Reads a list.
+    async fn read(
+        &self,
+        mut seen: OwnedMutexGuard<Seen>,
+        js: &Js<'_>,
+        assets: &BTreeMap<String, BTreeSet<String>>,
+    ) -> Result<OwnedMutexGuard<Seen>, Problem> {
+        let asked = Instant::now();
+        match listed(js, assets).await {
             Ok(found) => {
                 *seen = Seen { at: Some(Instant::now()), refused: false, found };
-                Ok(())
+                self.changed.lock().listed(asked);
             }
-            Err(Problem::Stalled { .. }) => {
-                *seen = Seen { refused: true, ..Seen::default() };
-                Ok(())
-            }
-            Err(problem) => {
-                self.changed.lock().everything = true;
-                Err(problem)
-            }
+            Err(Problem::Stalled { .. }) => *seen = Seen { refused: true, ..Seen::default() },
+            Err(problem) => return Err(problem),
         }
+        Ok(seen)
     }
 }
 
@@ -324,3 +373,7 @@ async fn listed(
     );
     Ok(found)
 }
+
+#[cfg(test)]
+#[path = "pool_tests.rs"]
+mod tests;

@@ -202,6 +202,8 @@ async fn rendered(namespace: &str, release: &str) -> Result<String, String> {
     let output = tokio::process::Command::new(std::path::Path::new(&tools).join("helm"))
         .args(["template", release, concat!(env!("CARGO_MANIFEST_DIR"), "/../charts/operator")])
         .args(["--namespace", namespace, "--dry-run=server", "--set=externalMetrics.enabled=true"])
+        // What helm takes the cluster for when it does not install depends on how it was built.
+        .args(["--kube-version", "1.29.0"])
         .env("KUBECONFIG", kubeconfig)
         .env("HOME", folder.path())
         .output()

@@ -5,6 +5,7 @@
 //! of its own, so that its memory can be told from that of the test; `MYELIN_OPERATOR` and `MYELIN_BROKER` name other builds.
 
 use std::net::SocketAddr;
+use std::ops::RangeFrom;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -22,7 +23,7 @@ use tokio::process::{Child, Command};
 
 use super::account;
 use crate::support::apiserver::Apiserver;
-use crate::support::broker::Broker;
+use crate::support::broker::{Broker, Person};
 use crate::support::world::{World, settings};
 use crate::support::{apiserver, until};
 
@@ -168,6 +169,9 @@ async fn many_objects_cost_a_few_requests_each_when_they_are_made_and_next_to_no
     assert!(made < 10 * 15 + 50, "{made} requests to the API server for fifteen things that were gone");
 }
 
+/// Objects whose state on the server somebody changes in a minute.
+const DRIFT: usize = 20;
+
 /// Numbers of streams and consumers to measure with.
 fn numbers() -> (usize, usize) {
     let text = std::env::var("MYELIN_SCALE").unwrap_or_else(|_| "2000,5000".to_owned());
@@ -230,6 +234,24 @@ async fn start_again(
     (started.elapsed(), next, folder)
 }
 
+/// How long a stream that somebody deletes on the server is away.
+async fn back_after(person: &Person, name: &str) -> Duration {
+    let since = Instant::now();
+    person.js().delete_stream(name).await.unwrap();
+    until("the stream to be back", async || person.js().stream(name).await.unwrap()).await;
+    since.elapsed()
+}
+
+/// Somebody changes so many streams on the server.
+async fn change_by_hand(person: &Person, numbers: RangeFrom<usize>) {
+    for number in numbers.take(DRIFT) {
+        let name = format!("s{number}");
+        let mut config = person.js().stream_fields(&name).await.unwrap();
+        config.insert("description".to_owned(), "by hand".into());
+        person.js().put_stream("UPDATE", &name, &config).await.unwrap();
+    }
+}
+
 /// Requests a second in each of so many minutes.
 async fn rates(world: &World, count: usize, mut each: impl AsyncFnMut(usize)) -> Vec<f64> {
     let mut rates = Vec::new();
@@ -249,8 +271,6 @@ async fn rates(world: &World, count: usize, mut each: impl AsyncFnMut(usize)) ->
 #[tokio::test]
 #[ignore = "takes a quarter of an hour; run it by name and alone"]
 async fn thousands_of_objects_cost_little_while_nothing_happens() {
-    /// Objects whose state on the server somebody changes in a minute.
-    const DRIFT: usize = 20;
     let (streams, consumers) = numbers();
     let broker = Broker::start().await;
     let server = Apiserver::start().await;
@@ -263,12 +283,20 @@ async fn thousands_of_objects_cost_little_while_nothing_happens() {
     create_all(&world, streams, consumers).await;
     println!("made in {:?}", started.elapsed());
     let last = Instant::now();
+    let person = broker.person("a");
+    let there = until("some streams to be there", async || {
+        person.js().streams(|_| true).await.unwrap().pop().map(|info| info.config.name)
+    });
+    let made = back_after(&person, &there.await).await;
+    println!("a stream that was deleted by hand while the others were made was back after {made:?}");
     let mut looks = tokio::time::interval(Duration::from_secs(10));
     while !are_ready(&world, streams, consumers).await {
         assert!(started.elapsed() < Duration::from_secs(1_800), "not all are ready");
         looks.tick().await;
     }
     println!("all ready {:?} after the last was made", last.elapsed());
+    let settling = back_after(&person, "s6").await;
+    println!("one that was deleted when all were ready was back after {settling:?}");
     let (statuses, events, others) = writes(&world).await;
     println!(
         "{:.0} requests for {} objects, of which {statuses:.0} statuses, {events:.0} events, {others:.0} other writes",
@@ -282,21 +310,10 @@ async fn thousands_of_objects_cost_little_while_nothing_happens() {
         "requests a second, the API server alone {alone:.1}, in each idle minute {idle:.1?}; {memory} MiB"
     );
 
-    let person = broker.person("a");
-    let since = Instant::now();
-    person.js().delete_stream("s7").await.unwrap();
-    until("the stream to be back", async || person.js().stream("s7").await.unwrap()).await;
-    let back = since.elapsed();
-    println!("a stream that was deleted by hand was back after {back:?}");
-    let drifting = rates(&world, 2, async |minute| {
-        for number in 0..DRIFT {
-            let name = format!("s{}", 10 + minute * DRIFT + number);
-            let mut config = person.js().stream_fields(&name).await.unwrap();
-            config.insert("description".to_owned(), "by hand".into());
-            person.js().put_stream("UPDATE", &name, &config).await.unwrap();
-        }
-    })
-    .await;
+    let idling = back_after(&person, "s7").await;
+    println!("one that was deleted later was back after {idling:?}");
+    let drifting =
+        rates(&world, 2, async |minute| change_by_hand(&person, 10 + minute * DRIFT..).await).await;
     let after = resident_mebibytes(process);
     println!("requests a second with {DRIFT} changes by hand in each minute: {drifting:.1?}; {after} MiB");
     let before = writes(&world).await;
@@ -313,5 +330,7 @@ async fn thousands_of_objects_cost_little_while_nothing_happens() {
     let numbers = 2.0f64.mul_add(took.as_secs_f64(), 30.0);
     assert!(written < numbers, "{written} statuses although nothing but numbers was new");
     assert!(told + others < 1.0, "{told} events and {others} writes although nothing had happened");
-    assert!(back < Duration::from_secs(10), "{back:?}");
+    for back in [made, settling, idling] {
+        assert!(back < Duration::from_secs(10), "{back:?}");
+    }
 }

@@ -233,12 +233,18 @@ impl Broker {
         let shown = self.identity.as_ref();
         let roots = shown.map_or("", |shown| &shown.authority);
         let pair = shown.map(|shown| (shown.certificate.as_str(), shown.key.as_str()));
+        // Who shows a certificate may not say that it is somebody else.
+        let login = if shown.is_some() {
+            Login::Anonymous
+        } else {
+            Login::Password { user: user.to_owned(), password: format!("secret-{user}") }
+        };
         let options = Options {
             addresses: vec![Address::parse(&self.url()).unwrap()],
             tls: trust::with_roots(Some(roots), pair).unwrap(),
             tls_required: shown.is_some(),
             tls_first: false,
-            login: Login::Password { user: user.to_owned(), password: format!("secret-{user}") },
+            login,
             inbox_prefix: "_INBOX".to_owned(),
             connect_timeout: Duration::from_secs(5),
         };
