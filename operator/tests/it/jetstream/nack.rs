@@ -163,10 +163,11 @@ async fn manifests_that_nack_ships_make_what_nack_makes() {
 
 /// The stream and consumer of its example with mutual TLS, and what it makes of them.
 async fn foo_and_bar(world: &World) {
-    let foo = json!({ "name": "foo", "subjects": ["foo", "foo.>"], "storage": "file", "replicas": 1, "account": "a" });
-    apply::<Stream>(world, "foo", foo).await.unwrap();
-    let bar = json!({ "streamName": "foo", "durableName": "bar", "ackPolicy": "explicit", "account": "a" });
-    apply::<Consumer>(world, "bar", bar).await.unwrap();
+    let stream = json!({ "name": "foo", "subjects": ["foo", "foo.>"], "storage": "file", "replicas": 1, "account": "a" });
+    apply::<Stream>(world, "foo", stream).await.unwrap();
+    let consumer =
+        json!({ "streamName": "foo", "durableName": "bar", "ackPolicy": "explicit", "account": "a" });
+    apply::<Consumer>(world, "bar", consumer).await.unwrap();
 }
 
 /// The Account of that example.
@@ -191,15 +192,15 @@ async fn manifests_that_nack_ships_with_mutual_tls_make_what_nack_makes() {
     let person = broker.person("a");
     let made = bare(person.js().stream_fields("foo").await.unwrap());
     let window = 120_000_000_000_u64;
-    let foo = json!({ "name": "foo", "subjects": ["foo", "foo.>"], "duplicate_window": window });
-    assert_eq!(made, bare_value(shown_stream(foo)));
+    let stream = json!({ "name": "foo", "subjects": ["foo", "foo.>"], "duplicate_window": window });
+    assert_eq!(made, bare_value(shown_stream(stream)));
     let made = bare(person.js().consumer_fields("foo", "bar").await.unwrap());
-    let bar = json!({
+    let consumer = json!({
         "name": "bar", "durable_name": "bar", "ack_policy": "explicit", "ack_wait": 30_000_000_000_u64,
         "deliver_policy": "all", "max_ack_pending": 1000, "max_deliver": -1, "max_waiting": 512, "num_replicas": 0,
         "replay_policy": "instant",
     });
-    assert_eq!(made, bare_value(bar));
+    assert_eq!(made, bare_value(consumer));
 }
 
 #[tokio::test]
