@@ -12,6 +12,7 @@ use futures::future::try_join_all;
 use k8s_openapi::jiff::Timestamp;
 use parking_lot::Mutex;
 
+use super::idle::Pending;
 use super::need::{Counts, Reading, Sample, SlowMembers};
 use crate::jetstream::problem::Problem;
 use crate::nats::client::Target;
@@ -85,6 +86,24 @@ impl Account {
         }
         Ok(Reading { at, sample: Sample::Group { members, slow } })
     }
+}
+
+/// Bytes on their way to each address that connections of an account come from.
+///
+/// # Errors
+/// When a server does not answer.
+pub async fn pending(targets: &[Target], account: &Account) -> Result<Pending, Problem> {
+    let ask = targets.iter().map(|target| system::connections(target, &account.name));
+    let mut pending = Pending::new();
+    for (_, connections) in try_join_all(ask).await? {
+        for connection in connections {
+            if let Ok(address) = connection.ip.parse() {
+                let sum = pending.entry(address).or_default();
+                *sum = sum.saturating_add(connection.pending_bytes);
+            }
+        }
+    }
+    Ok(pending)
 }
 
 /// What members subscribe to, and in which group.

@@ -7,6 +7,7 @@ pub mod conflict;
 pub mod controller;
 pub mod decide;
 pub mod groups;
+pub mod idle;
 pub mod lists;
 pub mod memory;
 pub mod need;

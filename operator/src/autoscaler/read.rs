@@ -15,7 +15,8 @@ use kube::Api;
 use parking_lot::Mutex;
 use serde::Deserialize;
 
-use super::groups::{Account, Accounts};
+use super::groups::{self, Account, Accounts};
+use super::idle::Pending;
 use super::lists::Lists;
 use super::need::{Reading, Sample};
 use crate::cluster::observe::{self, Access};
@@ -146,6 +147,18 @@ pub async fn read(
         *link = None;
     }
     result
+}
+
+/// Bytes on their way to each address that connects to an account of a cluster.
+///
+/// # Errors
+/// When the namespace may not see the account, or a server does not answer.
+pub async fn pending(context: &Context, namespace: &str, reference: &ClusterRef) -> Result<Pending, Problem> {
+    let options = AssetOptions { cluster_ref: Some(reference.clone()), ..AssetOptions::default() };
+    // Says whether this namespace may see the account at all.
+    Resolver::new(&context.client, &context.settings, namespace).resolve(&options).await?;
+    let (targets, account) = Box::pin(system(context, namespace, reference)).await?;
+    groups::pending(&targets, &account).await
 }
 
 /// Finds out how a source is reached. A connection stays when everything about it is still so.

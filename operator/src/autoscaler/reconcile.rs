@@ -20,7 +20,7 @@ use super::plan::Plan;
 use super::read::{self, Link};
 use super::report::{self, Outcome};
 use super::target::Kinds;
-use super::{conflict, stale, target};
+use super::{conflict, idle, stale, target};
 use crate::context::Context;
 use crate::error::Error;
 use crate::jetstream::problem::Problem;
@@ -256,10 +256,31 @@ async fn look_and_write(
     if outcome.conflict.is_some() {
         return Ok(());
     }
-    outcome.scaled = target::write(context, &namespace, &reference.name, &found, decision.desired).await?;
+    scale(context, object, &found, decision.desired, outcome).await?;
     if outcome.scaled {
         memory.changed(now, decision.desired - found.wanted);
     }
+    Ok(())
+}
+
+/// Asks the target for so many replicas.
+async fn scale(
+    context: &Context,
+    object: &NatsAutoscaler,
+    found: &target::Target,
+    desired: i32,
+    outcome: &mut Outcome,
+) -> Result<(), Error> {
+    let namespace = object.namespace().ok_or(Error::Incomplete("namespace"))?;
+    if object.spec.prefer_idle_pods && desired < found.wanted {
+        // That it is not known who is idle is told, and is no reason to keep all.
+        match idle::rank(context, &namespace, object, found).await {
+            Err(Problem::Operator(error @ Error::Stopped(_))) => return Err(error),
+            ranked => outcome.unranked = ranked.err().map(|problem| problem.to_string()),
+        }
+    }
+    let name = &object.spec.scale_target_ref.name;
+    outcome.scaled = target::write(context, &namespace, name, found, desired).await?;
     Ok(())
 }
 

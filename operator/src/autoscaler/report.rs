@@ -31,6 +31,8 @@ pub struct Outcome {
     pub source_reason: Option<&'static str>,
     /// The decision.
     pub decision: Option<Decision>,
+    /// Why it is not known which pods are idle, when some had to go.
+    pub unranked: Option<String>,
     /// Whether the target was changed.
     pub scaled: bool,
     /// Why nothing helps until somebody changes something: reason and message.
@@ -281,13 +283,17 @@ pub fn scaled(object: &NatsAutoscaler, outcome: &Outcome) -> Option<Event> {
     let (current, decision) = (outcome.current?, outcome.decision?);
     let reason = if decision.desired > current { "ScaledUp" } else { "ScaledDown" };
     let target = &object.spec.scale_target_ref;
-    let note = format!(
+    let mut note = format!(
         "{} {} from {current} to {}: {}",
         target.kind,
         target.name,
         decision.desired,
         if decision.active { work(outcome) } else { "no work".to_owned() }
     );
+    if let Some(problem) = &outcome.unranked {
+        note.push_str("; which pods are idle is not known: ");
+        note.push_str(problem);
+    }
     Some(events::event(EventType::Normal, reason, "Scale", note))
 }
 

@@ -27,6 +27,8 @@ pub struct Target {
     pub wanted: i32,
     /// Replicas that there are.
     pub present: i32,
+    /// Which pods are its own, as it says itself.
+    pub selector: Option<String>,
     /// Version that was looked at; a write on another one is refused.
     pub version: Option<String>,
 }
@@ -121,6 +123,7 @@ fn of(scale: &Scale, resource: ApiResource) -> Target {
         resource,
         wanted: scale.spec.as_ref().and_then(|spec| spec.replicas).unwrap_or(0),
         present: scale.status.as_ref().map_or(0, |status| status.replicas),
+        selector: scale.status.as_ref().and_then(|status| status.selector.clone()),
         version: scale.metadata.resource_version.clone(),
     }
 }

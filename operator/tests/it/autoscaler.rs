@@ -187,12 +187,24 @@ pub(super) struct Plain {
 }
 
 impl Plain {
+    /// A client whose connection comes from an address of its own.
+    pub(super) async fn connect_from(local: &str, address: &str) -> Self {
+        let socket = tokio::net::TcpSocket::new_v4().unwrap();
+        socket.bind(format!("{local}:0").parse().unwrap()).unwrap();
+        let stream = socket.connect(address.parse().unwrap()).await.unwrap();
+        Self::log_in(stream, "app", "x").await
+    }
+
     async fn connect(address: &str) -> Self {
         Self::connect_as(address, "app", "x").await
     }
 
     pub(super) async fn connect_as(address: &str, user: &str, password: &str) -> Self {
-        let mut client = Self { stream: BufReader::new(TcpStream::connect(address).await.unwrap()) };
+        Self::log_in(TcpStream::connect(address).await.unwrap(), user, password).await
+    }
+
+    async fn log_in(stream: TcpStream, user: &str, password: &str) -> Self {
+        let mut client = Self { stream: BufReader::new(stream) };
         client.line().await;
         let login = json!({ "user": user, "pass": password, "verbose": false, "pedantic": false });
         client.write(&format!("CONNECT {login}\r\n")).await;
@@ -607,6 +619,14 @@ async fn a_wrong_spec_is_refused_with_a_sentence_that_says_what_to_do() {
         (
             json!({ "sources": [{ "account": "a", "consumer": { "stream": "S", "consumer": "c" } }] }),
             "exactly one of backlogPerReplica, drainTime and pullUtilizationPercent",
+        ),
+        (
+            json!({ "preferIdlePods": true, "scaleTargetRef": { "kind": "StatefulSet", "name": "x" } }),
+            "preferIdlePods: only ReplicaSets",
+        ),
+        (
+            json!({ "preferIdlePods": true, "sources": [{ "account": "a", "workqueue": { "stream": "S", "target": 1 } }] }),
+            "preferIdlePods: what is on its way is seen from the system account",
         ),
         (json!({ "pollInterval": "10m" }), "between 1s and 5m"),
         (json!({ "activationInterval": "100ms" }), "between 1s and 30s"),

@@ -8,6 +8,7 @@
 
 mod autoscaler;
 mod autoscaler_groups;
+mod autoscaler_idle;
 mod autoscaler_lists;
 mod autoscaler_slow;
 mod autoscaler_targets;

@@ -69,6 +69,10 @@ pub const REPLICAS_MAX: i32 = 10_000;
         .message("pollInterval must be between 1s and 5m"),
     validation = Rule::new("self.activationInterval.matches('[hdw]') ? false : duration(self.activationInterval) >= duration('1s') && duration(self.activationInterval) <= duration('30s')")
         .message("activationInterval must be between 1s and 30s"),
+    validation = Rule::new("!has(self.preferIdlePods) || !self.preferIdlePods || (self.scaleTargetRef.apiVersion == 'apps/v1' && self.scaleTargetRef.kind in ['Deployment', 'ReplicaSet'])")
+        .message("preferIdlePods: only ReplicaSets, and Deployments by them, let pods go in an order: leave it out, or scale one of these"),
+    validation = Rule::new("!has(self.preferIdlePods) || !self.preferIdlePods || self.sources.exists(s, has(s.clusterRef))")
+        .message("preferIdlePods: what is on its way is seen from the system account, so it needs a source with a clusterRef"),
     validation = Rule::new("!has(self.schedule) || self.schedule.all(s, !has(s.maxReplicas) || !has(s.minReplicas) || s.minReplicas <= s.maxReplicas)")
         .message("schedule: minReplicas must not be above maxReplicas")
 )]
@@ -113,6 +117,9 @@ pub struct NatsAutoscalerSpec {
     #[schemars(length(max = 16))]
     #[x_kube(merge_strategy = ListMerge::Atomic)]
     pub schedule: Vec<Schedule>,
+    /// Before there are fewer replicas, tell Kubernetes to whose pods least is on its way: those go first.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub prefer_idle_pods: bool,
     /// Leave the target alone.
     #[serde(default, skip_serializing_if = "is_false")]
     pub paused: bool,
