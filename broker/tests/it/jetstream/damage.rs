@@ -13,7 +13,9 @@ use crate::target;
 
 /// Messages in a stream of several blocks, and their bytes.
 const MESSAGES: u64 = 60;
-const BODY: u64 = 160_000;
+const BODY: usize = 160_000;
+/// The same where each is sealed and compressed, which takes its time in a test.
+const BODY_SEALED: usize = 60_000;
 
 /// Files of streams whose names end like this.
 fn with_ending(server: &Server, ending: &str) -> Vec<PathBuf> {
@@ -145,26 +147,26 @@ async fn agrees(js: &mut JetStream, stream: &str) -> Vec<(u64, String)> {
 }
 
 /// A stream of several blocks.
-async fn several_blocks(js: &mut JetStream, compression: &str) {
+async fn several_blocks(js: &mut JetStream, compression: &str, bytes: usize) {
     js.stream(json!({"name": "S", "subjects": ["s.*"], "compression": compression, "allow_direct": true}))
         .await;
-    fill(js, 1).await;
+    fill(js, 1, bytes).await;
 }
 
-async fn fill(js: &mut JetStream, from: u64) {
+async fn fill(js: &mut JetStream, from: u64, bytes: usize) {
     for number in from..from + MESSAGES {
-        assert_eq!(js.publish(&format!("s.{}", number % 3), &body(number)).await, number);
+        assert_eq!(js.publish(&format!("s.{}", number % 3), &body(number, bytes)).await, number);
     }
 }
 
 /// Half of it can be compressed.
-fn body(number: u64) -> String {
+fn body(number: u64, bytes: usize) -> String {
     let mut random = number;
-    let noise = (0..BODY / 2).map(|_| {
+    let noise = (0..bytes / 2).map(|_| {
         random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         char::from(33 + (random >> 58) as u8)
     });
-    noise.chain((0..BODY / 2).map(|_| 'x')).collect()
+    noise.chain((0..bytes / 2).map(|_| 'x')).collect()
 }
 
 /// O11: the checkpoint, or what can be made anew, is of an earlier time than the blocks.
@@ -176,7 +178,7 @@ async fn a_stream_with_files_of_an_earlier_time_shows_what_can_be_read() {
     for ending in ["checkpoint", ".idx", ".blk"] {
         let mut server = Builder::new(&target()).config(CONFIG).monitoring().start().await;
         let mut js = JetStream::connect(&server).await;
-        several_blocks(&mut js, "none").await;
+        several_blocks(&mut js, "none", BODY).await;
         server.stop().await;
         let earlier: Vec<(PathBuf, Vec<u8>)> = with_ending(&server, ending)
             .into_iter()
@@ -188,7 +190,7 @@ async fn a_stream_with_files_of_an_earlier_time_shows_what_can_be_read() {
         for sequence in [3, MESSAGES / 2, MESSAGES] {
             js.ok("STREAM.MSG.DELETE.S", json!({"seq": sequence})).await;
         }
-        fill(&mut js, MESSAGES + 1).await;
+        fill(&mut js, MESSAGES + 1, BODY).await;
         let before = agrees(&mut js, "S").await;
         server.stop().await;
         for (path, bytes) in &earlier {
@@ -217,7 +219,7 @@ async fn a_stream_with_files_of_an_earlier_time_shows_what_can_be_read() {
 async fn deletions_do_not_need_the_files_that_can_be_made_anew() {
     let mut server = Builder::new(&target()).config(CONFIG).start().await;
     let mut js = JetStream::connect(&server).await;
-    several_blocks(&mut js, "none").await;
+    several_blocks(&mut js, "none", BODY).await;
     for sequence in (1..=MESSAGES).filter(|sequence| sequence % 5 != 2) {
         js.ok("STREAM.MSG.DELETE.S", json!({"seq": sequence, "no_erase": sequence % 2 == 0})).await;
     }
@@ -245,7 +247,7 @@ async fn few_messages_of_compressed_and_sealed_blocks_can_be_read() {
     for (config, compression) in [(CONFIG, "s2"), (sealed, "s2")] {
         let mut server = Builder::new(&target()).config(config).start().await;
         let mut js = JetStream::connect(&server).await;
-        several_blocks(&mut js, compression).await;
+        several_blocks(&mut js, compression, BODY_SEALED).await;
         let mut before = agrees(&mut js, "S").await;
         let mut from = 1;
         for kills in [true, false] {
@@ -266,7 +268,7 @@ async fn few_messages_of_compressed_and_sealed_blocks_can_be_read() {
             js = restart(&mut server).await;
             assert!(agrees(&mut js, "S").await == before, "{config} {compression}");
             from += MESSAGES;
-            fill(&mut js, from).await;
+            fill(&mut js, from, BODY_SEALED).await;
             before.extend(
                 read(&mut js, "S", from + MESSAGES - 1).await.into_iter().filter(|(at, _)| *at >= from),
             );
