@@ -1,26 +1,12 @@
 //! What the chart makes of its values, by the real Helm.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-/// Oldest version of Kubernetes that the chart is for.
-const KUBERNETES: &str = "1.29.0";
-
-/// Helm: named by `MYELIN_HELM`, or in the directory `MYELIN_TOOLS`. Some tests need it, and none is skipped.
-fn helm() -> PathBuf {
-    let named = std::env::var_os("MYELIN_HELM").map(PathBuf::from);
-    let beside = || std::env::var_os("MYELIN_TOOLS").map(|tools| PathBuf::from(tools).join("helm"));
-    let Some(path) = named.or_else(beside) else {
-        panic!(
-            "helm is not known: `make test` names it; by hand, set MYELIN_TOOLS=$(testing/tools/build.sh)"
-        );
-    };
-    assert!(path.is_file(), "{}: no such file", path.display());
-    path
-}
+use crate::support::tools::{KUBERNETES, helm};
 
 /// The objects that access rights are made of, for a release in `myelin-system` with a service account `operator`; or what Helm says against
 /// the values.

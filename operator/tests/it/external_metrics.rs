@@ -29,7 +29,7 @@ use tokio_rustls::TlsConnector;
 use crate::autoscaler::{ask, deploy, make_stream_and_consumer, publish, replicas, until_replicas, world};
 use crate::support::objects::{spec, with};
 use crate::support::world::{World, settings};
-use crate::support::{apiserver, until};
+use crate::support::{apiserver, tools, until};
 
 /// Service and Secret of the operator under test, as the chart names those of a release `operator`.
 const SERVICE: &str = "operator-external-metrics";
@@ -194,16 +194,13 @@ async fn a_horizontal_pod_autoscaler_follows_what_waits() {
 
 /// Renders the chart as an installation does, which may ask the API server: what it makes, or why it refuses.
 async fn rendered(namespace: &str, release: &str) -> Result<String, String> {
-    let tools = std::env::var_os("MYELIN_TOOLS")
-        .expect("MYELIN_TOOLS is not set: `make test` names it; by hand, $(testing/tools/build.sh)");
     let folder = tempfile::TempDir::new().unwrap();
     let kubeconfig = folder.path().join("kubeconfig");
     std::fs::write(&kubeconfig, apiserver::kubeconfig()).unwrap();
-    let output = tokio::process::Command::new(std::path::Path::new(&tools).join("helm"))
+    let output = tokio::process::Command::new(tools::helm())
         .args(["template", release, concat!(env!("CARGO_MANIFEST_DIR"), "/../charts/operator")])
         .args(["--namespace", namespace, "--dry-run=server", "--set=externalMetrics.enabled=true"])
-        // What helm takes the cluster for when it does not install depends on how it was built.
-        .args(["--kube-version", "1.29.0"])
+        .args(["--kube-version", tools::KUBERNETES])
         .env("KUBECONFIG", kubeconfig)
         .env("HOME", folder.path())
         .output()

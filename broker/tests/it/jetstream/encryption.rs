@@ -65,7 +65,10 @@ fn nothing_is_in_clear(server: &Server) {
     }
 }
 
-async fn create(js: &mut JetStream) {
+/// A server with its first key, and a stream and a consumer on it.
+async fn with_a_stream(cipher: &str) -> (Server, JetStream) {
+    let server = Builder::new(&target()).config(config(cipher, &["one"])).start().await;
+    let mut js = JetStream::connect(&server).await;
     let config = json!({"name": "S", "subjects": ["sesame-subject.*"], "allow_direct": true});
     js.stream(config).await;
     js.consumer(
@@ -74,6 +77,7 @@ async fn create(js: &mut JetStream) {
         "filter_subject": "sesame-subject.a", "description": "sesame-filter"}),
     )
     .await;
+    (server, js)
 }
 
 /// O13, O15: what is written after a start, before anything was read, is sealed like the rest; and all of it can be read after kills and stops, without the
@@ -81,9 +85,7 @@ async fn create(js: &mut JetStream) {
 #[tokio::test]
 async fn nothing_is_on_disk_in_clear_and_everything_comes_back() {
     for cipher in ["aes", "chacha"] {
-        let mut server = Builder::new(&target()).config(config(cipher, &["one"])).start().await;
-        let mut js = JetStream::connect(&server).await;
-        create(&mut js).await;
+        let (mut server, mut js) = with_a_stream(cipher).await;
         let mut last = 0;
         for kills in [true, false, true, true, false] {
             fill(&mut js, last + 1, last + 20).await;
@@ -112,9 +114,7 @@ async fn nothing_is_on_disk_in_clear_and_everything_comes_back() {
 /// O14: a kill in the middle of a purge leaves a stream that can be read.
 #[tokio::test]
 async fn a_purge_that_is_cut_short_leaves_what_can_be_read() {
-    let mut server = Builder::new(&target()).config(config("aes", &["one"])).start().await;
-    let mut js = JetStream::connect(&server).await;
-    create(&mut js).await;
+    let (mut server, mut js) = with_a_stream("aes").await;
     let (mut first, mut last) = (1, 0);
     for round in 0..ROUNDS {
         fill(&mut js, last + 1, last + 30).await;
@@ -149,9 +149,7 @@ async fn a_stream_whose_key_file_is_cut_is_read_by_the_copy() {
         // The reference refuses the stream.
         return;
     }
-    let mut server = Builder::new(&target()).config(config("aes", &["one"])).start().await;
-    let mut js = JetStream::connect(&server).await;
-    create(&mut js).await;
+    let (mut server, mut js) = with_a_stream("aes").await;
     fill(&mut js, 1, 10).await;
     for length in [0, 5, 40] {
         server.stop().await;
@@ -170,9 +168,7 @@ async fn keys_are_replaced_and_a_wrong_one_changes_nothing() {
         // The reference starts without the streams that it cannot read.
         return;
     }
-    let mut server = Builder::new(&target()).config(config("aes", &["one"])).start().await;
-    let mut js = JetStream::connect(&server).await;
-    create(&mut js).await;
+    let (mut server, mut js) = with_a_stream("aes").await;
     fill(&mut js, 1, 10).await;
     let mut last = 10;
     for (cipher, keys) in [("aes", ["two", "one"]), ("chacha", ["three", "two"])] {

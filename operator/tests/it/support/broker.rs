@@ -19,20 +19,8 @@ use tempfile::TempDir;
 use tokio::process::{Child, Command};
 
 use super::kubelet;
+use super::tools::reference;
 use super::until;
-
-/// The reference server: named by `MYELIN_REFERENCE`, or in the directory `MYELIN_TOOLS`. Some tests need it, and none is skipped.
-fn reference() -> PathBuf {
-    let named = std::env::var_os("MYELIN_REFERENCE").map(PathBuf::from);
-    let beside = || std::env::var_os("MYELIN_TOOLS").map(|tools| PathBuf::from(tools).join("nats-server"));
-    let Some(path) = named.or_else(beside) else {
-        panic!(
-            "the reference server is not known: `make test` names it; by hand, set MYELIN_TOOLS=$(testing/tools/build.sh)"
-        );
-    };
-    assert!(path.is_file(), "{}: no such file", path.display());
-    path
-}
 
 /// A server in a process of its own.
 pub(crate) struct Broker {

@@ -5,6 +5,7 @@ pub(crate) mod broker;
 pub(crate) mod gate;
 pub(crate) mod kubelet;
 pub(crate) mod objects;
+pub(crate) mod tools;
 pub(crate) mod world;
 
 use std::time::Duration;
