@@ -13,6 +13,7 @@
 //! | `quiet $ COMMAND` | must succeed, and shows nothing |
 //! | `until ~TEXT~ $ COMMAND` | runs it again until it succeeds with this text in its output |
 //! | `watch COMMAND` | starts it in the background, and waits for its first line |
+//! | `lines COUNT` | waits until what is in the background has printed so many lines |
 //! | `end COUNT` | waits until what is in the background has printed so many lines, ends it, and shows them |
 //! | `file NAME TEXT` | writes a file |
 //!
@@ -130,6 +131,10 @@ impl Walk {
                 self.watch(rest).await;
                 Vec::new()
             }
+            "lines" => {
+                self.lines(rest).await;
+                Vec::new()
+            }
             "end" => self.end(rest).await,
             "file" => {
                 let (name, text) = rest.split_once(' ').unwrap_or((rest, ""));
@@ -216,15 +221,23 @@ impl Walk {
         self.background = Some(background);
     }
 
-    async fn end(&mut self, count: &str) -> Vec<String> {
-        let (Some(mut background), Ok(count)) = (self.background.take(), count.parse()) else {
-            panic!("end COUNT, after watch")
+    /// What is in the background, once it has printed so many lines.
+    async fn lines(&mut self, count: &str) -> &mut Background {
+        let (Some(background), Ok(count)) = (&mut self.background, count.parse()) else {
+            panic!("a COUNT, after watch: {count:?}")
         };
         background.read(count).await;
+        background
+    }
+
+    async fn end(&mut self, count: &str) -> Vec<String> {
+        let background = self.lines(count).await;
         if let Err(error) = background.child.kill().await {
             panic!("end: {error}");
         }
-        background.seen.iter().map(|line| self.replacer.line(line)).collect()
+        let seen = std::mem::take(&mut background.seen);
+        self.background = None;
+        seen.iter().map(|line| self.replacer.line(line)).collect()
     }
 }
 
