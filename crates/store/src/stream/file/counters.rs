@@ -63,11 +63,18 @@ pub(super) fn merge<'a>(
         if !is_in_order {
             subjects.expect(group.iter().map(|(literal, _)| *literal));
         }
-        let mut behind = 0;
+        let mut elsewhere = 0;
         for (literal, more) in group.drain(..) {
-            let next = subjects.id_behind(last, literal);
-            behind += usize::from(next.is_some());
-            last = match next.or_else(|| subjects.id(literal)) {
+            let mut known = subjects.id_behind(last, literal);
+            if known.is_none() {
+                if let Some(id) = subjects.push(literal, more) {
+                    last = id;
+                    continue;
+                }
+                elsewhere += 1;
+                known = subjects.id(literal);
+            }
+            last = match known {
                 Some(id) => {
                     let state = subjects.state(id);
                     let messages = state.messages + more.messages;
@@ -77,6 +84,6 @@ pub(super) fn merge<'a>(
                 None => subjects.set(literal, more),
             };
         }
-        is_in_order = behind > READ_AHEAD / 2;
+        is_in_order = elsewhere <= READ_AHEAD / 2;
     }
 }

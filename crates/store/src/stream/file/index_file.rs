@@ -130,15 +130,12 @@ fn read(block: u64, body: &[u8]) -> Result<Index, Malformed> {
     let positions = reader.u32s(slots)?;
     let subjects = reader.u32s(slots)?;
     let count = reader.count(1)?;
-    let mut names = Vec::with_capacity(count);
-    for _ in 0..count {
-        names.push(reader.bytes()?);
-    }
+    let names: Names = (0..count).map(|_| reader.bytes()).collect::<Result<_, _>>()?;
     let parts = Parts { base, relative, positions, end, subjects };
     if !parts.are_sound(count as u32) {
         return Err(Malformed);
     }
-    let mut index = Index::from_parts(parts, Names::sorted(names.into_iter()));
+    let mut index = Index::from_parts(parts, names);
     let (chunks, own) = read_chunks(&mut reader)?;
     index.complete(chunks, own);
     Ok(index)

@@ -38,20 +38,22 @@ fn name_at<'a>(bytes: &'a [u8], ends: &[u32], id: u32) -> &'a [u8] {
     &bytes[start..ends[id] as usize]
 }
 
-impl Names {
-    /// None yet; more will come.
-    pub(super) fn growing() -> Self {
-        let lookup = Lookup::Hash(HashTable::new(), DefaultHashBuilder::default());
-        Self { bytes: Vec::new(), ends: Vec::new(), spans: Vec::new(), lookup }
-    }
-
-    /// From names in ascending order, without their spans.
-    pub(super) fn sorted<'a>(names: impl Iterator<Item = &'a [u8]>) -> Self {
+/// From names in ascending order, without their spans.
+impl<'a> FromIterator<&'a [u8]> for Names {
+    fn from_iter<T: IntoIterator<Item = &'a [u8]>>(names: T) -> Self {
         let mut all = Self { bytes: Vec::new(), ends: Vec::new(), spans: Vec::new(), lookup: Lookup::Sorted };
         for name in names {
             all.push(name);
         }
         all
+    }
+}
+
+impl Names {
+    /// None yet; more will come.
+    pub(super) fn growing() -> Self {
+        let lookup = Lookup::Hash(HashTable::new(), DefaultHashBuilder::default());
+        Self { bytes: Vec::new(), ends: Vec::new(), spans: Vec::new(), lookup }
     }
 
     fn push(&mut self, name: &[u8]) -> u32 {
@@ -173,7 +175,7 @@ mod tests {
         }
         assert_eq!(growing.span(3), Span { first: 3, last: 503, count: 2 });
         let order = growing.in_order();
-        let sorted = Names::sorted(order.iter().map(|id| growing.get(*id)));
+        let sorted: Names = order.iter().map(|id| growing.get(*id)).collect();
         for word in &words {
             assert_eq!(sorted.find(word.as_bytes()).map(|id| sorted.get(id)), Some(word.as_bytes()));
         }

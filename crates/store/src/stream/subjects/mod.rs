@@ -165,6 +165,13 @@ impl SubjectIndex {
         std::hint::black_box((found, self.table.touch_growth(new)));
     }
 
+    /// Adds a subject that is behind all others in order of the bytes, and tells its number; nothing if it is not. Cheaper than [`Self::set`], and
+    /// says nothing about a subject elsewhere.
+    pub fn push(&mut self, literal: &[u8], state: SubjectState) -> Option<SubjectId> {
+        let is_last = self.order.last().is_none_or(|last| self.name(last).compare(literal).is_lt());
+        is_last.then(|| self.insert_at(self.order.end(), self.hash(literal), literal, state))
+    }
+
     /// Sets the counters of a subject, which need not be there. Fastest if new subjects come in order of their bytes.
     pub fn set(&mut self, literal: &[u8], state: SubjectState) -> SubjectId {
         let hash = self.hash(literal);
@@ -234,7 +241,11 @@ impl SubjectIndex {
     }
 
     fn insert(&mut self, hash: u32, literal: &[u8], state: SubjectState) -> SubjectId {
-        let position = self.seek(literal);
+        self.insert_at(self.seek(literal), hash, literal, state)
+    }
+
+    /// Adds a subject, whose place in order is known.
+    fn insert_at(&mut self, position: Position, hash: u32, literal: &[u8], state: SubjectState) -> SubjectId {
         let prefix = self.choose_prefix(position, literal);
         let id = self.table.next_number();
         let start = self.prefixes[prefix as usize].bytes.len();

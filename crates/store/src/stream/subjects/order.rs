@@ -65,6 +65,13 @@ impl Order {
         }
     }
 
+    /// Where a subject behind all others belongs.
+    pub(super) fn end(&self) -> Position {
+        let Some(last) = self.groups.last() else { return Position::default() };
+        let (group, leaf) = (self.groups.len() - 1, last.leaves.len() - 1);
+        Position { group, leaf, slot: last.leaves[leaf].len() }
+    }
+
     /// The subject at a position.
     pub(super) fn at(&self, position: Position) -> Option<u32> {
         self.run(position).map(|(ids, _)| ids[0])

@@ -1,4 +1,4 @@
-//! The records of subjects by number, and a hash table that grows and shrinks by one bucket at a time, so no insertion pays for many.
+//! The records of subjects by number, and a hash table that grows and shrinks by a few buckets at a time, so no insertion pays for many.
 
 use super::SubjectState;
 
@@ -8,6 +8,8 @@ pub(super) const NONE: u32 = u32::MAX;
 const PIECE_BITS: u32 = 10;
 const PIECE: usize = 1 << PIECE_BITS;
 
+/// Buckets that are added together: what they split is waited for once.
+const GROW: usize = 16;
 /// Buckets that one removal takes away if there are far too many.
 const SHRINK: usize = 8;
 
@@ -295,7 +297,7 @@ impl Table {
         let number = self.next_number();
         assert!(number != NONE, "{NONE} subjects in one stream");
         if self.len >= self.buckets.len() {
-            self.grow();
+            (0..self.len.clamp(1, GROW)).for_each(|_| self.grow());
         }
         let head = self.buckets.get_mut(bucket(hash, self.buckets.len()));
         let link = Link { hash, next: std::mem::replace(head, number) };

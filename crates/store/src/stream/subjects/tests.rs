@@ -86,13 +86,25 @@ fn check(index: &SubjectIndex, model: &Model, filter: &Filter) {
 fn step(index: &mut SubjectIndex, model: &mut Model, numbers: &mut Numbers, sequence: u64) {
     let subject = numbers.subject();
     assert_eq!(index.get(&subject), model.get(&subject).copied());
-    match numbers.below(5) {
+    match numbers.below(6) {
         0 => assert_eq!(index.forget(&subject), model.remove(&subject)),
         1 => {
             let state = SubjectState { first: 1, last: sequence, messages: 2 };
             let id = index.set(&subject, state);
             assert_eq!(index.state(id), state);
             model.insert(subject, state);
+        }
+        2 => {
+            let last = model.keys().next_back().cloned().unwrap_or_default();
+            let behind = [&last, b"~".as_slice()].concat();
+            let subject = if last.len() < 40 && numbers.below(2) == 0 { behind } else { subject };
+            let state = SubjectState { first: 1, last: sequence, messages: 2 };
+            let id = index.push(&subject, state);
+            assert_eq!(id.is_some(), model.is_empty() || subject > last);
+            if let Some(id) = id {
+                assert_eq!((index.id(&subject), index.state(id)), (Some(id), state));
+                model.insert(subject, state);
+            }
         }
         _ => {
             let (id, before) = index.append(&subject, sequence);
