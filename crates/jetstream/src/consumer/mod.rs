@@ -26,6 +26,7 @@ mod start;
 mod state;
 mod wire;
 
+use std::collections::VecDeque;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
@@ -198,6 +199,16 @@ impl Consumer {
         let replies = lead.batch.take(generation, out);
         lead.in_flight.push_back(replies);
         true
+    }
+
+    /// Drops what happened in this turn instead, because no command lasts any more: nobody who waits for one is answered.
+    pub fn drop_command(&mut self) {
+        let Some(lead) = &mut self.lead else { return };
+        lead.account(&self.state);
+        lead.batch.forget_operations();
+        lead.batch.replies.clear();
+        // Something stays in flight for ever: who asks again, after a change that is not recorded, is not answered either.
+        lead.in_flight = VecDeque::from([Vec::new()]);
     }
 
     /// Whether a client waits for the newest command to last.

@@ -426,6 +426,15 @@ impl Consumers {
         awaited
     }
 
+    /// Drops what consumers would have to propose: they go on, but nothing of it lasts.
+    pub(crate) fn drop_commands(&mut self) {
+        while let Some(id) = self.touched.pop_first() {
+            if let Some(slot) = self.slots.get_mut(&id) {
+                slot.consumer.drop_command();
+            }
+        }
+    }
+
     /// Consumers whose state is in memory only.
     pub(crate) fn volatile(&self) -> Vec<u64> {
         let volatile = self.slots.iter().filter(|(_, slot)| slot.consumer.is_volatile());

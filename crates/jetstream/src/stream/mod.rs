@@ -393,6 +393,9 @@ impl Stream {
 
     /// Proposes what consumers did.
     fn propose_states(&mut self, effects: &mut Effects) {
+        if self.stopped.is_some() {
+            return self.consumers.drop_commands();
+        }
         let flights = &mut self.flights;
         let proposed = || flights.push(flight::Flight::Consumer);
         effects.awaited |= self.consumers.take_commands(&mut effects.proposal, proposed);

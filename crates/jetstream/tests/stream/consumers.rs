@@ -74,6 +74,22 @@ fn where_acknowledgements_make_room_they_are_written_soon() {
 }
 
 #[test]
+fn when_no_change_lasts_any_more_acknowledgements_are_neither_kept_nor_confirmed() {
+    let mut limits = bench(r#"{"name":"S","subjects":["s"],"storage":"file","num_replicas":1}"#);
+    let [first, second] = delivered(&mut limits);
+    limits.stream.stop_changes(&mut limits.effects, "disk is gone");
+    let (confirmation, proposed) = (Bytes::from_static(b"r"), limits.log.len());
+    // Asked again, a server that remembers the acknowledgement and has not stored it must not confirm it either.
+    for ack in [&first, &second, &first, &second] {
+        limits.ack(ack, Some(&confirmation), b"");
+        let effects = limits.settle();
+        let is_told = |effect: &Effect| matches!(effect, Effect::Send(send) if send.subject == confirmation);
+        assert!(!effects.iter().any(is_told), "{effects:?}");
+    }
+    assert_eq!(limits.log.len(), proposed);
+}
+
+#[test]
 fn a_consumer_that_a_checkpoint_has_is_gone_after_the_next_one_if_it_was_deleted() {
     let mut bench = bench(r#"{"name":"S","subjects":["s"],"storage":"file","num_replicas":1}"#);
     create(&mut bench, r#"{"durable_name":"saved","ack_policy":"explicit"}"#);
