@@ -19,6 +19,8 @@ transcripts! { "cases":
     sources_twice,
     one_for_each_subject_after_a_restart,
     limit_of_the_number,
+    deletion_of_no_message,
+    answers_to_what_was_not_delivered,
 }
 
 /// Clients that create a stream at once.

@@ -169,14 +169,15 @@ impl Consumer {
             return;
         }
         let sequence = tokens.stream_sequence;
+        let verb = Verb::parse(body);
         if sequence > self.state.delivered.stream || self.state.parked.contains(&sequence) {
-            return;
+            return self.answer_undelivered(ctx, &verb, reply);
         }
         let now = ctx.outside.now();
         let delivery =
             Delivery { stream: sequence, consumer: tokens.consumer_sequence, count: tokens.deliveries };
         self.touch(now);
-        match Verb::parse(body) {
+        match verb {
             Verb::Ack => self.acknowledge(ctx, delivery, now),
             Verb::Next(request) => {
                 self.acknowledge(ctx, delivery, now);
@@ -201,6 +202,25 @@ impl Consumer {
             }
             Verb::Unknown => {}
         }
+        self.confirm(ctx, reply);
+    }
+
+    /// A client speaks of a message that this consumer never delivered, one of the same name before it perhaps. Nothing changes; but whoever asks
+    /// for more gets it, and only what would end the message is left without confirmation.
+    fn answer_undelivered(&mut self, ctx: &mut Context<'_>, verb: &Verb<'_>, reply: Option<&Bytes>) {
+        match verb {
+            Verb::Ack | Verb::Terminate(_) => {}
+            Verb::Next(request) => {
+                if let Some(reply) = reply {
+                    self.handle_pull(ctx, reply, &[], request);
+                }
+            }
+            Verb::Nak(_) | Verb::Progress | Verb::Answer | Verb::Unknown => self.confirm(ctx, reply),
+        }
+    }
+
+    /// Tells the client, once what it caused lasts.
+    fn confirm(&mut self, ctx: &mut Context<'_>, reply: Option<&Bytes>) {
         if let Some(reply) = reply
             && let Some(lead) = &mut self.lead
         {

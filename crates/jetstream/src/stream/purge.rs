@@ -2,6 +2,7 @@
 
 use api::ApiError;
 use api::error::jetstream::ErrorCode;
+use api::jetstream::stream::Storage;
 use store::stream::{Error as StoreError, Filter, StreamStore};
 
 use super::Stream;
@@ -25,9 +26,10 @@ impl Stream {
             return Ok(Ok(()));
         }
         let state = self.store.state();
-        Ok(Err(if sequence > state.last_sequence {
+        let is_file = self.config().storage == Storage::File;
+        Ok(Err(if is_file && sequence > state.last_sequence {
             ErrorCode::STREAM_MSG_DELETE_FAILED.because("stream store EOF")
-        } else if sequence < state.first_sequence {
+        } else if is_file && sequence < state.first_sequence.max(1) {
             ErrorCode::STREAM_MSG_DELETE_FAILED.because("no message found")
         } else {
             ErrorCode::SEQUENCE_NOT_FOUND.because(sequence)
